@@ -1,0 +1,1 @@
+"""Remit: durable execution that does not confuse *can continue* with *may continue*."""

@@ -1,0 +1,31 @@
+"""Clocks: time is passed in, never read from the air.
+
+A clock gives wall time as integer microseconds since 1970, UTC. Entries are ordered by
+`seq`; wall time is evidence. Deadlines that only this process keeps (is my lease still
+good?) use the monotonic clock, which nobody can set.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+MICROSECONDS = 1_000_000
+
+
+class Clock(Protocol):
+    """Wall time in microseconds UTC."""
+
+    def now(self) -> int: ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def now(self) -> int:
+        return time.time_ns() // 1_000
+
+
+def monotonic_ms() -> int:
+    """Milliseconds that only go forward, for deadlines inside one process."""
+    return time.monotonic_ns() // 1_000_000

@@ -1,0 +1,284 @@
+"""Errors: each says what was done, has a stable code and names the next step.
+
+    Refused                  nothing was done
+    LeaseLost                nothing was written; somebody else owns the run
+    Tampered                 the stored bytes are not the ones that were written
+    DefinitionIncompatible   the code and the journal disagree; no step was run
+    StoreUnavailable         nothing was written; safe to try again
+    CommitUnknown            the answer to a commit was lost; read before trying again
+    StepError                a step, or the flow itself, raised; all before it is saved
+
+The tree is cut by what was done, because that is what a caller decides on. The code is
+stable across versions; the text is not. Signals that steer a flow are not errors: they
+derive from BaseException and live in the engine.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class RemitError(Exception):
+    """Any error of Remit's own.
+
+    code: stable, dotted for errors, snake_case where it is also a run's outcome code.
+    hint: one sentence that says what to do next.
+    """
+
+    code: str = "remit.error"
+    hint: str = "Report this with `remit doctor`."
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if code is not None:
+            self.code = code
+        if hint is not None:
+            self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} [{self.code}] {self.hint}"
+
+
+class Refused(RemitError):
+    """The request was not acceptable; nothing was done."""
+
+    code = "refused"
+    hint = "Correct the request and try again; nothing was changed."
+    exit_status = 2
+
+
+class NotBuilt(Refused):
+    """This version cannot do that yet; nothing was done."""
+
+    code = "not_built"
+    hint = "See the changelog for what this version can do."
+
+
+class IdRefused(Refused):
+    """A run id, tenant or name that can't be stored and shown safely; nothing was done."""
+
+    code = "id.refused"
+    hint = "Use 1 to 200 visible characters, without control or invisible ones, and not beginning with `remit:`."
+
+
+class ValueRefused(Refused):
+    """A value that would not come back the same; nothing was written.
+
+    path: where inside the value, from its root: "$.lines[3].amount".
+    """
+
+    code = "value.refused"
+    hint = "Return something that survives being stored, or annotate the type that it should come back as."
+
+    def __init__(self, reason: str, *, path: str = "$", where: str = "", code: str | None = None) -> None:
+        place = f" of {where}" if where else ""
+        super().__init__(f"The value{place} can't be stored: {reason} at {path}.", code=code)
+        self.reason, self.path, self.where = reason, path, where
+
+
+class ValueUnreadable(Refused):
+    """Stored bytes that no longer fit the type they are read as; the bytes are untouched."""
+
+    code = "value.unreadable"
+    hint = "Bring the type back, or read the bytes as they are with `remit show RUN --raw`."
+
+    def __init__(self, reason: str, *, type_name: str, where: str = "") -> None:
+        place = f" of {where}" if where else ""
+        super().__init__(f"The stored value{place} can't be read as {type_name}: {reason}.")
+        self.reason, self.type_name, self.where = reason, type_name, where
+
+
+class InputMismatch(Refused):
+    """The run exists with another input; nothing was done."""
+
+    code = "input_mismatch"
+    hint = "Use another run id for another input, or go on with the recorded input by `rt.resume(id)`."
+
+
+class FlowMismatch(Refused):
+    """The run exists and belongs to another flow; nothing was done."""
+
+    code = "flow_mismatch"
+    hint = "Use another run id, or the flow that the run was opened with."
+
+
+class ExecutorMismatch(Refused):
+    """The run was opened by somebody else; nothing was done."""
+
+    code = "executor_mismatch"
+    hint = "Only the executor that opened a run goes on with it; pass the same `by` and `behalf`."
+
+
+class RunAbsent(Refused):
+    """There is no run of that id; nothing was done."""
+
+    code = "run.absent"
+    hint = "See `remit list` for the runs of this ledger."
+
+
+class RunQuarantined(Refused):
+    """The run's journal did not verify; nothing of it is resumed or appended to."""
+
+    code = "run.quarantined"
+    hint = "See `remit verify RUN`; restore its bytes, then lift the quarantine with `remit lift RUN`."
+
+
+class LeaseHeld(Refused):
+    """A living worker owns the run; nothing was done."""
+
+    code = "lease.held"
+    hint = "Wait for it with `rt.wait(id)`; a dead owner is taken over by itself."
+
+
+class RunUnfinished(Refused):
+    """The run has no value, because it did not complete."""
+
+    code = "run.unfinished"
+    hint = "Look at `outcome.status`, `outcome.code` and `outcome.reason`, or ask `remit why RUN`."
+
+
+class NameAmbiguous(Refused):
+    """Two tasks of one flow asked for the same name; which came first is chance."""
+
+    code = "name.ambiguous"
+    hint = "Give each task its own branch: `run.branch('supplier-a').step(...)`."
+
+
+class CallRefused(Refused):
+    """A crossing from a place where the gate can't see it; nothing was done."""
+
+    code = "call.refused"
+    hint = "Call steps from the flow, with `run.step(...)`."
+
+
+class SyncInLoop(Refused):
+    """A synchronous call inside a running event loop; nothing was done."""
+
+    code = "sync.in_loop"
+    hint = "Await the asynchronous twin instead."
+
+
+class DeclarationRefused(Refused):
+    """A flow, step or contract that can't be declared like that."""
+
+    code = "declaration.refused"
+    hint = "Correct the declaration; no run can be opened under it."
+
+
+class LeaseLost(RemitError):
+    """Another worker holds this run under a higher epoch; nothing was written."""
+
+    code = "lease.lost"
+    hint = "Stop working on this run. Its new owner goes on from the last committed entry."
+    exit_status = 3
+
+
+class DefinitionIncompatible(RemitError):
+    """The journal has calls that the code no longer makes; no step was run, none was written.
+
+    recorded: names that the journal has and the flow did not ask for.
+    asked: names that the flow asked for and the journal does not have.
+    """
+
+    code = "definition_incompatible"
+    hint = "Bring the recorded calls back into the code (`remit check RUN` lists both sides), or open a new run."
+    exit_status = 4
+
+    def __init__(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
+        new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
+        super().__init__(f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}.")
+        self.recorded, self.asked = recorded, asked
+
+
+class Tampered(RemitError):
+    """The stored bytes are not the ones that were written; nothing was resumed.
+
+    run: which run, "" where it is not about one. lane, seq: the first entry that is wrong, 0 where unknown.
+    """
+
+    code = "chain.hash"
+    hint = "Restore the run's bytes from a backup; other runs are not affected. `remit verify` shows what is wrong."
+    exit_status = 5
+
+    def __init__(self, message: str, *, code: str = "chain.hash", run: str = "", lane: str = "", seq: int = 0) -> None:
+        super().__init__(message, code=code)
+        self.run, self.lane, self.seq = run, lane, seq
+
+
+class StoreError(RemitError):
+    """The store can't be used as asked."""
+
+    code = "store.error"
+    hint = "Ask `remit doctor` what is wrong with the store."
+    exit_status = 6
+
+
+class StoreUnavailable(StoreError):
+    """The store did not answer; nothing was written, and trying again is safe."""
+
+    code = "store.unavailable"
+    hint = "Nothing was written. Try again when the store is back."
+
+
+class StoreRefused(StoreError):
+    """The store can't be opened: missing, broken, newer, locked, or on the wrong file system."""
+
+    code = "store.refused"
+    hint = "Ask `remit doctor URL` what is wrong with the store."
+
+
+class StoreClosed(StoreError):
+    """The store was used after it was closed, after a fork, or from another event loop; nothing was written."""
+
+    code = "store.closed"
+    hint = "Open the store again, in the process and the event loop that use it."
+
+
+class LoadError(StoreUnavailable):
+    """A two-method store raised in `load`; nothing was run."""
+
+    code = "store.load"
+    hint = "Nothing was run. Mend the store's `load` and call again."
+
+
+class SaveError(StoreUnavailable):
+    """A two-method store raised in `save`; what was saved before is still there."""
+
+    code = "store.save"
+    hint = "The steps saved before this one are kept. Mend the store's `save` and call again."
+
+
+class CommitUnknown(StoreError):
+    """The answer to a commit was lost; it may or may not have been written."""
+
+    code = "commit.unknown"
+    hint = "Call again with the same id: what was written is read back before anything runs."
+
+
+class StepError(RemitError):
+    """A step raised, or the flow itself; everything before it is saved.
+
+    run: the run id. name: the call's name with its occurrence, "fetch_quote#2", or the flow's own name.
+    error_type: qualified name of what was raised. detail: its text.
+    """
+
+    code = "step.failed"
+    hint = "Mend the code or its surroundings and call again with the same id: it goes on from the failed call."
+    exit_status = 7
+
+    def __init__(self, *, run: str, name: str, error_type: str, detail: str) -> None:
+        super().__init__(f"{name} of run {run!r} raised {error_type}: {detail}")
+        self.run, self.name, self.error_type, self.detail = run, name, error_type, detail
+
+    @property
+    def occurrence(self) -> int:
+        """Which call of that name in its branch, from 1."""
+        _, _, number = self.name.rpartition("#")
+        return int(number) if number.isdigit() and "#" in self.name else 1
+
+
+def _listed(names: tuple[str, ...], most: int = 5) -> str:
+    shown = ", ".join(repr(n) for n in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

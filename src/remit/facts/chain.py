@@ -1,0 +1,138 @@
+"""The chain: a journal verifies whole, or nothing of it is believed.
+
+Each lane is a chain of its own. `main` begins with a hash over the run's identity and
+its input; `post` begins with the hash of `RunOpened`. The row that the store keeps for a
+run says where both chains end, so a missing tail is seen as well as a changed middle.
+
+    chain.malformed   bytes that are not an entry in canonical form
+    chain.genesis     an entry of another run, tenant or deployment
+    chain.hash        a body, value or link that does not match its digest; a gap, a swap
+    run.truncated     the journal is shorter than the row says
+    chain.head        the journal ends elsewhere than the row says
+
+A chain alone can't see a run that was recomputed as a whole, row included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from remit.canonical import Malformed
+from remit.errors import Tampered
+from remit.facts.entry import (
+    BODY_TAG,
+    ENTRY_TAG,
+    HEADER,
+    VALUE_TAG,
+    VERSION,
+    Entry,
+    Header,
+    Identity,
+    entry_hash,
+    genesis,
+)
+from remit.facts.kinds import FORMS, Fact
+
+
+class Heads(NamedTuple):
+    """Where the two chains of a run end, as the run's row says."""
+
+    main: bytes
+    main_seq: int
+    post: bytes
+    post_seq: int
+
+
+class Read(NamedTuple):
+    """A verified entry."""
+
+    header: Header
+    fact: Fact
+    value: bytes | None
+
+
+class Journal(NamedTuple):
+    """A run's verified entries, in order."""
+
+    main: list[Read]
+    post: list[Read]
+
+
+def verify(identity: Identity, heads: Heads, main: Sequence[Entry], post: Sequence[Entry]) -> Journal:
+    """Check each hash, each link and both heads. Raises Tampered naming the first entry that is wrong."""
+    read, opened, end = _verify_main(identity, main)
+    _check_head(identity, "main", (len(main), end), (heads.main_seq, heads.main))
+    posted, post_end = _verify_lane(identity, post, "post", opened)
+    _check_head(identity, "post", (len(post), post_end), (heads.post_seq, heads.post))
+    return Journal(read, posted)
+
+
+def _verify_main(identity: Identity, entries: Sequence[Entry]) -> tuple[list[Read], bytes, bytes]:
+    if not entries:
+        raise tampered(identity, "run.truncated", "the journal is empty", "main", 1)
+    try:
+        opening = HEADER.read(entries[0].header)
+    except Malformed as exc:
+        raise tampered(identity, "chain.malformed", str(exc), "main", 1) from None
+    if opening.kind != "RunOpened" or opening.value is None:
+        raise tampered(identity, "chain.genesis", "the first entry does not open a run", "main", 1)
+    read, end = _verify_lane(identity, entries, "main", genesis(identity, opening.value))
+    return read, entry_hash(entries[0].header), end
+
+
+def _verify_lane(identity: Identity, entries: Sequence[Entry], lane: str, start: bytes) -> tuple[list[Read], bytes]:
+    """One lane from its first `prev` to its end. This loop is the price of a resume: keep it lean."""
+    head, read = start, []
+    ledger, tenant, run, gen = identity.ledger, identity.tenant, identity.run, identity.gen
+    read_header, add = HEADER.read, read.append
+    for seq, entry in enumerate(entries, 1):
+        raw, value = entry.header, entry.value
+        try:
+            h = read_header(raw)
+            fact = FORMS[h.kind].read(entry.body)
+        except Malformed as exc:
+            raise tampered(identity, "chain.malformed", str(exc), lane, seq) from None
+        except KeyError:
+            raise tampered(identity, "chain.malformed", f"no version of Remit knows {h.kind!r}", lane, seq) from None
+        if h.run != run or h.ledger != ledger or h.gen != gen or h.tenant != tenant or h.v != VERSION:
+            raise tampered(identity, "chain.genesis", _whose(h), lane, seq)
+        if h.seq != seq or h.lane != lane or entry.seq != seq or entry.lane != lane:
+            raise tampered(identity, "chain.hash", f"found entry {h.lane} {h.seq}, stored as {entry.seq}", lane, seq)
+        if h.prev != head.hex():
+            code = "chain.genesis" if seq == 1 else "chain.hash"
+            raise tampered(identity, code, "it does not follow from the entry before it", lane, seq)
+        if h.body != sha256(BODY_TAG + entry.body).hexdigest():
+            raise tampered(identity, "chain.hash", "the body is not the one that was written", lane, seq)
+        if not _value_holds(h.value, entry):
+            raise tampered(identity, "chain.hash", "the value is not the one that was written", lane, seq)
+        head = sha256(ENTRY_TAG + raw).digest()
+        add(Read(h, fact, value))
+    return read, head
+
+
+def _value_holds(stated: str | None, entry: Entry) -> bool:
+    salt, value = entry.salt, entry.value
+    if stated is None or salt is None or value is None:
+        return stated is None and salt is None and value is None
+    return stated == sha256(VALUE_TAG + salt + value).hexdigest()
+
+
+def _check_head(identity: Identity, lane: str, found: tuple[int, bytes], stated: tuple[int, bytes]) -> None:
+    if found == stated:
+        return
+    if found[0] < stated[0]:
+        what = f"{found[0]} entries are there and {stated[0]} were written"
+        raise tampered(identity, "run.truncated", what, lane, found[0] + 1)
+    raise tampered(identity, "chain.head", "the run's row and the journal end differently", lane, found[0])
+
+
+def _whose(header: Header) -> str:
+    return f"the entry belongs to run {header.run!r} of tenant {header.tenant!r}, ledger {header.ledger}"
+
+
+def tampered(identity: Identity, code: str, what: str, lane: str, seq: int) -> Tampered:
+    """The error for one wrong entry; every check of a journal raises this one."""
+    message = f"Entry {lane} {seq} of run {identity.run!r}: {what}."
+    return Tampered(message, code=code, run=identity.run, lane=lane, seq=seq)

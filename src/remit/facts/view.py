@@ -1,0 +1,112 @@
+"""The view: everything that is shown or decided about a run, folded from its entries.
+
+Nothing else is believed. Columns on the run's row are an index for finding runs; what a
+run *is* comes from here, after its journal verified.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from remit.facts.chain import Journal, Read, tampered
+from remit.facts.entry import Identity
+from remit.facts.kinds import AttemptStarted, RaceWon, RunEnded, RunOpened, RunParked, StepDone, StepFailed, ValueDrawn
+from remit.facts.machine import MOVES, POSTED, Status, move
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A call whose completion the journal has."""
+
+    name: str
+    seq: int
+    kind: Literal["StepDone", "StepFailed", "ValueDrawn", "RaceWon"]
+    fact: StepDone | StepFailed | ValueDrawn | RaceWon
+    value: bytes | None  # outcome, {"detail": ...} or the drawn value; None for a race
+
+
+@dataclass(slots=True)
+class RunView:
+    """A run as its journal tells it."""
+
+    identity: Identity
+    opened: RunOpened
+    input: bytes
+    opened_at: int
+    status: Status = Status.QUEUED
+    epoch: int = 0
+    attempts: list[AttemptStarted] = field(default_factory=list)
+    calls: dict[str, Recorded] = field(default_factory=dict)  # by name, in the order of completion
+    parked: RunParked | None = None  # why it waits; None while it does not
+    ended: RunEnded | None = None
+    last_value: bytes | None = None  # of RunParked or RunEnded
+    last_at: int = 0  # the latest time that any entry states: time never goes back behind it
+
+
+def fold(identity: Identity, journal: Journal) -> RunView:
+    """The run that these verified entries tell. Raises Tampered on a move that the machine does not allow."""
+    first = journal.main[0]
+    assert isinstance(first.fact, RunOpened) and first.value is not None  # the chain saw to it
+    view = RunView(identity, first.fact, first.value, first.header.at)
+    if first.fact.flow != identity.flow:
+        raise tampered(identity, "chain.genesis", f"it opens a run of flow {first.fact.flow!r}", "main", 1)
+    status: Status | None = None
+    for entry in journal.main:
+        status = _step(view, entry, status)
+    for entry in journal.post:
+        if entry.header.kind not in POSTED:
+            raise tampered(identity, "chain.move", f"{entry.header.kind} in lane post", "post", entry.header.seq)
+        view.last_at = max(view.last_at, entry.header.at)
+    assert status is not None
+    view.status = status
+    return view
+
+
+def _step(view: RunView, entry: Read, status: Status | None) -> Status:
+    header, fact = entry.header, entry.fact
+    after = move(status, header.kind, fact)
+    if after is None:
+        raise _illegal(view, entry, f"{header.kind} after {status or 'nothing'}")
+    if header.at > view.last_at:
+        view.last_at = header.at
+    if header.kind == "AttemptStarted":
+        if header.epoch <= view.epoch:
+            raise _illegal(view, entry, "an attempt under an epoch that was used before")
+        view.epoch = header.epoch
+        view.parked = None
+        assert isinstance(fact, AttemptStarted)
+        view.attempts.append(fact)
+    elif header.epoch != view.epoch:
+        raise _illegal(view, entry, f"written under epoch {header.epoch} in an attempt of epoch {view.epoch}")
+    elif isinstance(fact, StepDone | StepFailed | ValueDrawn | RaceWon):
+        _complete(view, entry, fact)
+    elif isinstance(fact, RunParked):
+        _park(view, entry, fact)
+    elif isinstance(fact, RunEnded):
+        view.ended, view.last_value = fact, entry.value
+    return after
+
+
+def _complete(view: RunView, entry: Read, fact: StepDone | StepFailed | ValueDrawn | RaceWon) -> None:
+    header = entry.header
+    name = header.name
+    if name is None or name in view.calls:
+        raise _illegal(view, entry, f"{name!r} completed a second time")
+    view.calls[name] = Recorded(name, header.seq, header.kind, fact, entry.value)  # type: ignore[arg-type]
+
+
+def _park(view: RunView, entry: Read, fact: RunParked) -> None:
+    """Forget the failed calls that run again; a failure that the flow caught stays recorded."""
+    view.parked, view.last_value = fact, entry.value
+    for name in fact.calls:
+        call = view.calls.pop(name, None)
+        if call is None or call.kind != "StepFailed":
+            raise _illegal(view, entry, f"{name!r} is to run again and did not fail")
+
+
+def _illegal(view: RunView, entry: Read, what: str) -> Exception:
+    return tampered(view.identity, "chain.move", what, entry.header.lane, entry.header.seq)
+
+
+assert "RunEnded" not in MOVES  # its target stands in its body

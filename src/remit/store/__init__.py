@@ -1,0 +1,1 @@
+"""Where a journal lives: one seam, four stores, one behaviour suite."""

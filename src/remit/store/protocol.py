@@ -1,0 +1,248 @@
+"""The seam: what the engine asks of a store, and what a store answers.
+
+A store keeps bytes and compares numbers. It does not know what an entry means; it knows
+which row a unit extends, under which epoch, and whether that lease still holds. Every
+append compares head, epoch and lease in the statement that writes, so a worker that lost
+its run finds out by writing nothing.
+
+    Unit      entries of one run, written whole or not at all
+    Opening   a run that may not exist yet, with its first entry
+    RunRow    the row that a run has: where its chains end, who holds it, and an index
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+from remit.facts.entry import Entry, Lane
+
+BLOB_BYTES_MIN = 256 * 1024  # a value over this goes to the blob table
+LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What a database says of itself."""
+
+    origin: str  # 32 hex digits, drawn when it was made; in every header
+    schema: int  # number of the newest migration that was applied
+    clock: Literal["database", "given"]  # "given": it was opened with a clock of the caller's at least once
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run's row. Heads and epoch are compared by every append; the rest is an index, never believed."""
+
+    run_key: int
+    tenant: str
+    run: str
+    gen: int
+    flow: str
+    by: str
+    status: str
+    code: str  # why it waits or how it ended; "" where there is nothing to say
+    quarantined: bool
+    opened_at: int  # microseconds UTC
+    window_end: int  # microseconds UTC
+    head: bytes  # 32 bytes: hash of the last entry of lane main
+    seq: int  # of that entry
+    post_head: bytes  # 32 bytes: hash of the last entry of lane post, or of RunOpened while it is empty
+    post_seq: int  # 0 while lane post is empty
+    epoch: int
+    worker: str | None  # who holds it; None while nobody does
+    lease_until: int  # microseconds UTC by the store's clock; 0 while nobody holds it
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """New index values of a run's row, written with the entries that cause them."""
+
+    status: str
+    code: str = ""
+    release: bool = False  # the attempt is over: worker and lease are cleared
+
+
+@dataclass(slots=True)
+class Unit:
+    """Entries of one run and lane that are written together, and what must still be true of its row.
+
+    epoch: of the lease that must still hold; None for lane post and for journals of Remit's own,
+    which need no lease and compare the head alone.
+    """
+
+    run_key: int
+    lane: Lane
+    head_before: bytes
+    head_after: bytes
+    seq_after: int
+    entries: list[Entry]
+    epoch: int | None
+    move: Move | None = None
+    quarantine: tuple[int, bool] | None = None  # run key whose overlay is set or cleared in the same commit
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A run to be made, unless tenant, run and gen are taken.
+
+    worker: takes the run at once under epoch 1; None leaves it unheld, with epoch 0.
+    """
+
+    tenant: str
+    run: str
+    gen: int
+    flow: str
+    by: str
+    opened_at: int
+    window_end: int
+    entry: Entry
+    head: bytes
+    worker: str | None
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A wish to hold a run: granted when nobody does, when the lease ran out, or when `dead` holds it.
+
+    epoch_seen: the row's epoch that the wish is based on; if it moved, somebody was faster.
+    dead: a worker that is proven dead, whose lease needs no waiting for.
+    """
+
+    run_key: int
+    epoch_seen: int
+    worker: str
+    lease_ms: int
+    dead: str | None = None
+
+
+class Stored(NamedTuple):
+    """A run as it is stored, read in one snapshot; both lanes in order of seq."""
+
+    row: RunRow
+    main: list[Entry]
+    post: list[Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs `list_rows` gives: newest first; every field that is set must match."""
+
+    tenant: str
+    flow: str | None = None
+    status: str | None = None
+    quarantined: bool | None = None
+    run_prefix: str | None = None  # literal, no wildcards
+    limit: int = 50
+    before_key: int | None = None  # only runs opened before this one
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRow:
+    """A process that holds or held runs, and where to look whether it lives."""
+
+    worker: str
+    host: str  # boot id and process-id namespace; the same one means the same machine and namespace
+    lock_path: str  # a file that the process keeps locked while it lives
+    started_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that `doctor` looked at."""
+
+    name: str
+    ok: bool
+    seen: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """One lease to be prolonged."""
+
+    run_key: int
+    epoch: int
+
+
+class Renewer(Protocol):
+    """Prolongs leases from a thread of its own, over a connection of its own."""
+
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> set[int]:
+        """Prolong; returns the run keys whose lease this worker still held. Raises StoreUnavailable: unknown, not lost."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Store(Protocol):
+    """Everything that the engine needs of a database. All methods raise StoreUnavailable and StoreClosed."""
+
+    url: str
+
+    @property
+    def ledger(self) -> Ledger: ...
+
+    async def open(self) -> None:
+        """Connect, check, migrate. Raises StoreRefused (code says why) and leaves nothing open."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def now(self) -> int:
+        """The store's clock, microseconds UTC."""
+        ...
+
+    async def append(self, unit: Unit) -> None:
+        """Write a unit, durable on return. Units of one run must be submitted in order of seq; several may wait at once.
+
+        Raises LeaseLost where head, epoch or lease were not as the unit says: nothing of it was written,
+        other units of the same commit were. Raises CommitUnknown where the answer was lost for good.
+        """
+        ...
+
+    async def open_run(self, opening: Opening) -> RunRow | None:
+        """Make a run with its first entry, durable on return; None where the id is taken (nothing was written)."""
+        ...
+
+    async def claim(self, claim: Claim) -> RunRow | None:
+        """Hold the run under an epoch one higher, for `lease_ms` of the store's clock; None where it is not free."""
+        ...
+
+    async def release(self, run_key: int, epoch: int) -> bool:
+        """Give a lease back without an entry; False where it was not held under this epoch."""
+        ...
+
+    async def renewer(self) -> Renewer:
+        """A renewer for the event loop that awaits this; may be another loop, in another thread."""
+        ...
+
+    async def read_row(self, tenant: str, run: str) -> RunRow | None:
+        """The newest generation of a run."""
+        ...
+
+    async def read_run(self, run_key: int) -> Stored | None: ...
+
+    async def list_rows(self, which: RunFilter) -> list[RunRow]: ...
+
+    async def put_worker(self, row: WorkerRow) -> None:
+        """Record a worker before it holds its first run."""
+        ...
+
+    async def read_worker(self, worker: str) -> WorkerRow | None: ...
+
+    async def examine(self) -> list[Finding]:
+        """What `doctor` says about this store; changes nothing."""
+        ...
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a store has done since it was opened; for `bench` and `doctor`."""
+
+    commits: int = 0
+    units: int = 0
+    entries: int = 0
+    lost: int = 0
