@@ -1,0 +1,47 @@
+# Each recipe makes .venv by itself when it is missing or older than pyproject.toml.
+# Needs make and a Python of 3.11 or newer; `make test PYTHON=/path/to/python` names another one.
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench clean
+
+# The first that runs and is new enough: a name on the PATH need not work.
+ifndef PYTHON
+PYTHON := $(shell for p in python3.13 python3.12 python3.11 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $$p && break; done)
+endif
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+help: ## list the recipes
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(READY) ## run the procurement story: start, die, come back
+	$(BIN)/python -m examples.procurement.demo $(ARGS)
+
+test: $(READY) ## run the tests, on SQLite and a real Postgres; ARGS="-k words" picks some
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(READY) ## lint, format, types, and the order of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src tests $(wildcard examples bench)
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## rewrite the source as `make check` wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) ## measure, and print the figures with the machine's own
+	$(BIN)/python -m bench $(ARGS)
+
+clean: ## remove what the recipes made
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A crash in here leaves no stamp, so the next call goes on from what is there.
+$(READY): pyproject.toml constraints.txt
+	@sh .ci/venv .venv "$(PYTHON)"
+	@echo "Installing Remit and its tools into .venv ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
