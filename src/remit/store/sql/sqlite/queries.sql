@@ -1,0 +1,147 @@
+-- Everything that Remit asks of SQLite. Numbered parameters; all values are bound.
+-- Open statuses: queued, running, waiting, paused, in_doubt.
+
+-- name: advance
+-- Move the end of lane main, if head, epoch and lease are as the unit says.
+UPDATE run SET head = ?1, seq = ?2
+WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
+  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6));
+
+-- name: advance_and_move
+-- The same, with new index values; ?9 = 1 gives the lease back.
+UPDATE run SET head = ?1, seq = ?2, status = ?7, code = ?8,
+  worker = CASE ?9 WHEN 1 THEN NULL ELSE worker END,
+  lease_until = CASE ?9 WHEN 1 THEN 0 ELSE lease_until END
+WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
+  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6));
+
+-- name: advance_post
+-- Move the end of lane post of a run that has not ended; needs no lease.
+UPDATE run SET post_head = ?1, post_seq = ?2
+WHERE run_key = ?3 AND post_head = ?4 AND quarantined = 0
+  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt');
+
+-- name: insert_entry
+-- Keep an entry of a unit whose row was moved.
+INSERT INTO entry (run_key, lane, seq, header, body, salt, value, blob) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+
+-- name: insert_blob
+-- Keep a large value once, by its digest.
+INSERT INTO blob (digest, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+
+-- name: set_quarantine
+-- Set or clear the overlay of a run.
+UPDATE run SET quarantined = ?1 WHERE run_key = ?2;
+
+-- name: insert_run
+-- Make a run, unless its id is taken.
+INSERT INTO run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until)
+VALUES (?1, ?2, ?3, ?4, ?5, 'queued', '', 0, ?6, ?7, ?8, 1, ?8, 0, ?9, ?10, ?11)
+ON CONFLICT DO NOTHING
+RETURNING run_key;
+
+-- name: claim
+-- Hold a run that nobody holds, under an epoch one higher; ?6 is a worker that is proven dead.
+UPDATE run SET epoch = epoch + 1, worker = ?1, lease_until = ?2
+WHERE run_key = ?3 AND epoch = ?4 AND quarantined = 0
+  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
+  AND (worker IS NULL OR lease_until <= ?5 OR worker = ?6)
+RETURNING run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until;
+
+-- name: release
+-- Give a lease back without an entry.
+UPDATE run SET worker = NULL, lease_until = 0 WHERE run_key = ?1 AND epoch = ?2 AND worker IS NOT NULL
+RETURNING run_key;
+
+-- name: renew
+-- Prolong a lease that this worker still holds; one that ran out counts while nobody took it.
+UPDATE run SET lease_until = ?1 WHERE run_key = ?2 AND epoch = ?3 AND worker = ?4
+RETURNING run_key;
+
+-- name: read_row
+-- The newest generation of a run.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM run WHERE tenant = ?1 AND run = ?2 ORDER BY gen DESC LIMIT 1;
+
+-- name: read_row_by_key
+-- One run.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM run WHERE run_key = ?1;
+
+-- name: read_entries
+-- One lane of a run, large values filled in.
+SELECT e.seq, e.header, e.body, e.salt, CASE WHEN e.blob IS NULL THEN e.value ELSE b.data END
+FROM entry e LEFT JOIN blob b ON b.digest = e.blob
+WHERE e.run_key = ?1 AND e.lane = ?2 ORDER BY e.seq;
+
+-- name: list_newest
+-- Runs of a tenant, newest first.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM run
+WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
+ORDER BY run_key DESC LIMIT ?5;
+
+-- name: list_by_status
+-- Runs of one status, newest first.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM run
+WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
+  AND status = ?6
+ORDER BY run_key DESC LIMIT ?5;
+
+-- name: list_by_prefix
+-- Runs whose id begins with ?7, compared character by character; ?8 lies behind all of them.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM run
+WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
+  AND (?6 IS NULL OR status = ?6)
+  AND run >= ?7 AND run < ?8 AND substr(run, 1, length(?7)) = ?7
+ORDER BY run_key DESC LIMIT ?5;
+
+-- name: put_worker
+-- Record a worker, or what it says of itself now.
+INSERT INTO worker (worker, host, lock_path, started_at) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (worker) DO UPDATE SET host = ?2, lock_path = ?3, started_at = ?4;
+
+-- name: read_worker
+-- A worker, and where to look whether it lives.
+SELECT worker, host, lock_path, started_at FROM worker WHERE worker = ?1;
+
+-- name: read_tables
+-- Which tables a file has, before anything is believed of it.
+SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\';
+
+-- name: read_migrations
+-- Which migrations were applied.
+SELECT number FROM migration ORDER BY number;
+
+-- name: insert_migration
+-- Note a migration that was applied.
+INSERT INTO migration (number, name, applied_at) VALUES (?1, ?2, ?3);
+
+-- name: insert_ledger
+-- Give a new file its origin.
+INSERT INTO ledger (one, origin, made_at, clock) VALUES (1, ?1, ?2, ?3) ON CONFLICT DO NOTHING;
+
+-- name: mark_given_clock
+-- For ever: this ledger was written under a clock of the caller's.
+UPDATE ledger SET clock = 'given' WHERE clock <> 'given';
+
+-- name: read_ledger
+-- What the file says of itself.
+SELECT origin, made_at, clock FROM ledger;
+
+-- name: count_stale
+-- Runs whose lease ran out and that nobody took over.
+SELECT count(*) FROM run WHERE worker IS NOT NULL AND lease_until <= ?1;
+
+-- name: count_runs
+-- Runs, and those in quarantine.
+SELECT count(*), coalesce(sum(quarantined), 0) FROM run;
