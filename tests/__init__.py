@@ -1,0 +1,1 @@
+"""Tests: what Remit promises, as sentences that run."""

