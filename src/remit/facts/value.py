@@ -1,0 +1,216 @@
+"""Values: what a flow gets back on replay is what it got the first time, or it was refused at once.
+
+    write   encode, decode, compare; answers the bytes and the decoded twin
+    read    decode the same bytes by the same type
+
+The caller goes on with the twin, so the first run already sees what a replay will see.
+Bytes are JSON in UTF-8, keys in code-point order, no spaces. The type comes from the
+function's annotation and from nowhere else: stored bytes name no class, and nothing is
+ever imported because stored bytes say so.
+
+Kept: types and contents at every place, text as given, integers of up to 4,300 digits,
+the scale of a Decimal, the sign of zero, the offset of a datetime. Not kept: the order of
+a dict's keys (they come back sorted) and the name of a time zone (only its offset).
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from remit.errors import DeclarationRefused, ValueRefused, ValueUnreadable
+from remit.facts import model, order
+from remit.facts.compare import difference, is_model, same, same_native
+from remit.facts.fault import complaint, fault
+
+T = TypeVar("T")
+
+_encoder = msgspec.json.Encoder(order="sorted")
+_decoder = msgspec.json.Decoder()
+_NO_TYPE = (Any, object, inspect.Parameter.empty, typing.NoReturn, getattr(typing, "Never", typing.NoReturn))
+_NATIVE = (
+    msgspec.inspect.AnyType,
+    msgspec.inspect.NoneType,
+    msgspec.inspect.BoolType,
+    msgspec.inspect.IntType,
+    msgspec.inspect.FloatType,
+    msgspec.inspect.StrType,
+    msgspec.inspect.ListType,
+    msgspec.inspect.DictType,
+    msgspec.inspect.TypedDictType,
+    msgspec.inspect.UnionType,
+)
+
+
+class Codec(Generic[T]):
+    """How the values of one annotated type become bytes and come back the same.
+
+    type_: an annotation; Any, object or a missing one means JSON's own types only.
+    Raises DeclarationRefused for a type that has no stored form.
+    """
+
+    __slots__ = ("_decode", "_encode", "_same", "is_typed", "type_name")
+
+    def __init__(self, type_: Any = Any) -> None:
+        self._encode: Callable[[Any], bytes] = _encoder.encode
+        self._decode: Callable[[bytes], Any] = _decoder.decode
+        self._same: Callable[[Any, Any], bool] = same_native
+        self.is_typed = not any(type_ is nothing for nothing in _NO_TYPE)
+        self.type_name = _type_name(type_) if self.is_typed else "JSON"
+        if self.is_typed:
+            self._specialise(type_)
+
+    def write(self, value: T, *, where: str = "") -> tuple[bytes, T]:
+        """The bytes of `value`, and the twin that those bytes come back as.
+
+        where: what the value is of, for the error's text: "step fetch_quote#2".
+        Raises ValueRefused with the path inside the value; nothing was written.
+        """
+        try:
+            data = self._encode(value)
+            twin: T = self._decode(data)
+            if self._same(value, twin):
+                return data, twin
+        except MemoryError:
+            raise
+        except Exception as exc:  # also what the user's own type raises: its reason must name step and path
+            raise self._refusal(value, exc, where) from exc
+        raise self._refusal(value, twin, where)
+
+    def read(self, data: bytes, *, where: str = "") -> T:
+        """The value that `write` made `data` from.
+
+        Raises ValueUnreadable, whatever the bytes are; they are left as they are.
+        """
+        try:
+            twin: T = self._decode(data)
+            return twin
+        except MemoryError:
+            raise
+        except RecursionError:
+            reason = "it is nested too deep"
+        except Exception as exc:  # also what the user's own type raises
+            reason = complaint(exc)
+        raise ValueUnreadable(reason, type_name=self.type_name, where=where)
+
+    def _specialise(self, type_: Any) -> None:
+        try:
+            info = msgspec.inspect.type_info(type_)
+            within = _everything(info)
+            self._decode = msgspec.json.Decoder(type_, dec_hook=model.restore).decode
+        except Exception as exc:  # names that can't be resolved, unions that can't be told apart
+            raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {exc}.") from exc
+        for part in within:
+            if isinstance(part, msgspec.inspect.CustomType) and not is_model(part.cls):
+                name = _type_name(part.cls)
+                raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {name} has no stored form.")
+        if all(isinstance(part, _NATIVE) for part in within):
+            keys = [part.key_type for part in within if isinstance(part, msgspec.inspect.DictType)]
+            if all(isinstance(key, (msgspec.inspect.StrType, msgspec.inspect.AnyType)) for key in keys):
+                return
+        self._same = same
+        self._encode = msgspec.json.Encoder(order="sorted", enc_hook=model.plain).encode
+        if any(order.is_unordered(part) for part in within):
+            self._encode = functools.partial(_encode_arranged, info)
+
+    def _refusal(self, value: Any, twin_or_error: Any, where: str) -> ValueRefused:
+        found = fault(value, is_typed=self.is_typed)
+        if found is None and isinstance(twin_or_error, Exception):
+            found = self._located(value, twin_or_error)
+        elif found is None:
+            found = difference(value, twin_or_error)
+        path, reason = found or ("$", "it would not come back the same")
+        refusal = ValueRefused(reason, path=path, where=where)
+        if not self.is_typed:
+            refusal.hint = "Annotate the return type (or the parameter), or use JSON's own types only."
+        return refusal
+
+    def _located(self, value: Any, error: Exception) -> tuple[str, str]:
+        """Where the value does not fit its type, by the decoder's own account."""
+        reason, marker, path = complaint(error).rpartition(" - at `")
+        if not marker:
+            return "$", complaint(error)
+        return path.rstrip("`"), reason
+
+
+def codec_for(type_: Any) -> Codec[Any]:
+    """The codec of `type_`, made once. Raises DeclarationRefused for a type that has no stored form."""
+    try:
+        return _codec_made_once(type_)
+    except TypeError:  # an annotation that can't be hashed
+        return Codec(type_)
+
+
+def codec_of_return(fn: Callable[..., Any]) -> Codec[Any]:
+    """The codec of what `fn` returns, or what awaiting it returns. Raises DeclarationRefused."""
+    return codec_for(_awaited(_annotation(fn, "return")))
+
+
+def codec_of_parameter(fn: Callable[..., Any], index: int) -> Codec[Any]:
+    """The codec of the parameter of `fn` at `index`, from 0, self not counted. Raises DeclarationRefused."""
+    parameters = list(inspect.signature(fn).parameters.values())
+    if not 0 <= index < len(parameters):
+        raise DeclarationRefused(f"{_type_name(fn)} has no parameter number {index}.")
+    return codec_for(_annotation(fn, parameters[index].name))
+
+
+@functools.lru_cache(maxsize=1024, typed=True)
+def _codec_made_once(type_: Any) -> Codec[Any]:
+    return Codec(type_)
+
+
+def _encode_arranged(info: msgspec.inspect.Type, value: Any) -> bytes:
+    loose = msgspec.json.encode(value, enc_hook=model.plain)
+    return _encoder.encode(order.arrange(info, _decoder.decode(loose)))
+
+
+def _everything(info: msgspec.inspect.Type) -> list[msgspec.inspect.Type]:
+    """`info` and all types inside it, each once; a type may hold itself."""
+    found: dict[int, msgspec.inspect.Type] = {}
+    waiting = [info]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in found:
+            found[id(part)] = part
+            waiting.extend(order.children(part))
+    return list(found.values())
+
+
+def _annotation(fn: Callable[..., Any], name: str) -> Any:
+    """One annotation of `fn`, resolved; names in the others may be unknown, for they don't matter here."""
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if not inspect.isroutine(fn) and not inspect.isclass(fn):
+        fn = type(fn).__call__  # an object that can be called has its annotations there
+    fn = inspect.unwrap(fn)
+    raw = getattr(fn, "__annotations__", {}).get(name, Any)
+    lone = types.SimpleNamespace(__annotations__={name: raw})
+    cells = inspect.getclosurevars(fn).nonlocals if isinstance(fn, types.FunctionType) else {}
+    try:
+        hints = typing.get_type_hints(lone, getattr(fn, "__globals__", {}), dict(cells), include_extras=True)
+    except Exception as exc:  # an annotation as text is code, and may raise anything
+        what = "return type" if name == "return" else f"parameter {name}"
+        raise DeclarationRefused(
+            f"The {what} of {_type_name(fn)} is annotated {raw!r}, which can't be resolved: {exc}.",
+            hint="Import or define the name at module level, not under TYPE_CHECKING or inside a function.",
+        ) from exc
+    return hints[name]
+
+
+def _awaited(type_: Any) -> Any:
+    origin, inside = typing.get_origin(type_), typing.get_args(type_)
+    if origin is not None and inside and getattr(origin, "__name__", "") in ("Coroutine", "Awaitable"):
+        return inside[-1]
+    return type_
+
+
+def _type_name(type_: Any) -> str:
+    if typing.get_origin(type_) is None and hasattr(type_, "__qualname__"):
+        return str(type_.__qualname__)
+    return repr(type_).replace("typing.", "")
