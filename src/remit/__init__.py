@@ -1,1 +1,83 @@
 """Remit: durable execution that does not confuse *can continue* with *may continue*."""
+
+from remit.authority.contract import Contract
+from remit.engine.flow import Flow, Step, flow, step
+from remit.engine.outcome import Outcome
+from remit.engine.run import Run, SyncRun
+from remit.errors import (
+    CallRefused,
+    CommitUnknown,
+    DeclarationRefused,
+    DefinitionIncompatible,
+    ExecutorMismatch,
+    FlowMismatch,
+    IdRefused,
+    InputMismatch,
+    LeaseHeld,
+    LeaseLost,
+    LoadError,
+    NameAmbiguous,
+    NotBuilt,
+    Refused,
+    RemitError,
+    RunAbsent,
+    RunQuarantined,
+    RunUnfinished,
+    SaveError,
+    StepError,
+    StoreClosed,
+    StoreError,
+    StoreRefused,
+    StoreUnavailable,
+    SyncInLoop,
+    Tampered,
+    ValueRefused,
+    ValueUnreadable,
+)
+from remit.faces.listform import run, run_async
+from remit.faces.runtime import Runtime, open
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CallRefused",
+    "CommitUnknown",
+    "Contract",
+    "DeclarationRefused",
+    "DefinitionIncompatible",
+    "ExecutorMismatch",
+    "Flow",
+    "FlowMismatch",
+    "IdRefused",
+    "InputMismatch",
+    "LeaseHeld",
+    "LeaseLost",
+    "LoadError",
+    "NameAmbiguous",
+    "NotBuilt",
+    "Outcome",
+    "Refused",
+    "RemitError",
+    "Run",
+    "RunAbsent",
+    "RunQuarantined",
+    "RunUnfinished",
+    "Runtime",
+    "SaveError",
+    "Step",
+    "StepError",
+    "StoreClosed",
+    "StoreError",
+    "StoreRefused",
+    "StoreUnavailable",
+    "SyncInLoop",
+    "SyncRun",
+    "Tampered",
+    "ValueRefused",
+    "ValueUnreadable",
+    "flow",
+    "open",
+    "run",
+    "run_async",
+    "step",
+]

@@ -84,7 +84,8 @@ def _verify_main(identity: Identity, entries: Sequence[Entry]) -> tuple[list[Rea
 
 def _verify_lane(identity: Identity, entries: Sequence[Entry], lane: str, start: bytes) -> tuple[list[Read], bytes]:
     """One lane from its first `prev` to its end. This loop is the price of a resume: keep it lean."""
-    head, read = start, []
+    head = start
+    read: list[Read] = []
     ledger, tenant, run, gen = identity.ledger, identity.tenant, identity.run, identity.gen
     read_header, add = HEADER.read, read.append
     for seq, entry in enumerate(entries, 1):

@@ -18,7 +18,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """The body of an entry."""
 
 
-class ContractPin(Fact, kw_only=True):
+class ContractPin(Fact, frozen=True, kw_only=True):
     """The contract that a run was opened under, as facts."""
 
     resume: list[str]  # role names in order, or ["anyone"]
@@ -27,7 +27,7 @@ class ContractPin(Fact, kw_only=True):
     window: int  # microseconds
 
 
-class RunOpened(Fact, kw_only=True):
+class RunOpened(Fact, frozen=True, kw_only=True):
     """The run exists. What it was opened under is pinned here; the value is its input."""
 
     behalf: str | None = None  # principal for whom the executor acts
@@ -42,7 +42,7 @@ class RunOpened(Fact, kw_only=True):
     window_end: int  # microseconds UTC; after it the run may only settle, resolve and undo
 
 
-class AttemptStarted(Fact, kw_only=True):
+class AttemptStarted(Fact, frozen=True, kw_only=True):
     """A worker's turn began, under a higher epoch than every earlier one."""
 
     contract: str  # digest of the contract that this attempt's code declares
@@ -50,33 +50,33 @@ class AttemptStarted(Fact, kw_only=True):
     worker: str
 
 
-class StepDone(Fact, kw_only=True):
+class StepDone(Fact, frozen=True, kw_only=True):
     """A step returned; the value is its outcome."""
 
     took: int  # microseconds
 
 
-class StepFailed(Fact, kw_only=True):
+class StepFailed(Fact, frozen=True, kw_only=True):
     """A step raised; the value is {"detail": its text}."""
 
     error: str  # qualified name of what was raised
     took: int  # microseconds
 
 
-class ValueDrawn(Fact, kw_only=True):
+class ValueDrawn(Fact, frozen=True, kw_only=True):
     """The flow asked for the time, a random number or a new id; the value is what it got."""
 
     source: Literal["now", "random", "uuid"]
 
 
-class RaceWon(Fact, kw_only=True):
+class RaceWon(Fact, frozen=True, kw_only=True):
     """One of several calls finished first; the others may not begin any more."""
 
     of: int  # how many raced
     winner: int  # position of the winner, from 0
 
 
-class RunParked(Fact, kw_only=True):
+class RunParked(Fact, frozen=True, kw_only=True):
     """The attempt ended and the run waits; the value is {"detail": why, in words}."""
 
     calls: list[str] = []  # failed calls that run again at the next attempt
@@ -84,22 +84,22 @@ class RunParked(Fact, kw_only=True):
     reason: Literal["repair"]
 
 
-class RunEnded(Fact, kw_only=True):
+class RunEnded(Fact, frozen=True, kw_only=True):
     """The run is over; the value is its outcome, or {"detail": why, in words}."""
 
     code: str = ""
     status: Literal["completed", "failed", "abandoned", "expired", "cancelled"]
 
 
-class SignalSent(Fact, kw_only=True):
+class SignalSent(Fact, frozen=True, kw_only=True):
     """Somebody sent the run a named value; it waits in lane `post` until an attempt takes it up."""
 
 
-class CancelAsked(Fact, kw_only=True):
+class CancelAsked(Fact, frozen=True, kw_only=True):
     """Somebody asked for the run to end; the value is the reason."""
 
 
-class RunQuarantined(Fact, kw_only=True):
+class RunQuarantined(Fact, frozen=True, kw_only=True):
     """In `remit:incidents`: a run's journal did not verify. The value is {"detail": what was found}."""
 
     code: str
@@ -109,7 +109,7 @@ class RunQuarantined(Fact, kw_only=True):
     seq: int = 0
 
 
-class QuarantineLifted(Fact, kw_only=True):
+class QuarantineLifted(Fact, frozen=True, kw_only=True):
     """In `remit:incidents`: the run's restored bytes verified and an operator said so."""
 
     gen: int

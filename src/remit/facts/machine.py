@@ -30,9 +30,11 @@ class Status(StrEnum):
 OPEN = frozenset({Status.QUEUED, Status.RUNNING, Status.WAITING, Status.PAUSED, Status.IN_DOUBT})
 ENDED = frozenset(Status) - OPEN
 
-_WITHIN = {Status.RUNNING: Status.RUNNING}
+Moves = dict[Status | None, Status]
 
-MOVES: dict[str, dict[Status | None, Status]] = {
+_WITHIN: Moves = {Status.RUNNING: Status.RUNNING}
+
+MOVES: dict[str, Moves] = {
     "RunOpened": {None: Status.QUEUED},
     # A run that is still `running` is started again after its worker died.
     "AttemptStarted": {

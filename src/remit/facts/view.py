@@ -43,6 +43,13 @@ class RunView:
     last_value: bytes | None = None  # of RunParked or RunEnded
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
+    @property
+    def code(self) -> str:
+        """Why the run waits or how it ended; "" where there is nothing to say."""
+        if self.ended is not None:
+            return self.ended.code
+        return self.parked.code if self.parked is not None else ""
+
 
 def fold(identity: Identity, journal: Journal) -> RunView:
     """The run that these verified entries tell. Raises Tampered on a move that the machine does not allow."""

@@ -1,0 +1,1 @@
+"""What makes it happen: flows, calls, attempts, leases."""

@@ -1,0 +1,122 @@
+"""Admission: a run is opened, or found and verified, before anybody takes a turn at it.
+
+    open_run   RunOpened is durable before it returns; an id that is taken opens nothing
+    find       the whole journal, both lanes, verified and folded; refused when one thing moved
+    claim      hold the run under an epoch one higher, at once where the holder is proven dead
+
+Nothing is written before a journal verified. A claim moves lease columns only, and it is
+granted on the epoch that was read: whoever appended in between made it fail.
+"""
+
+from __future__ import annotations
+from dataclasses import dataclass
+from typing import Any
+
+from remit.engine.flow import Flow
+from remit.engine.host import Host
+from remit.engine.incidents import quarantine
+from remit.engine.liveness import is_proven_dead
+from remit.engine.opening import draw_up
+from remit.errors import ExecutorMismatch, FlowMismatch, InputMismatch, NotBuilt, RunAbsent, RunQuarantined, Tampered
+from remit.facts import chain
+from remit.facts.entry import Identity
+from remit.facts.kinds import RunOpened
+from remit.facts.view import RunView, fold
+from remit.store.protocol import Claim, RunRow, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a caller asks for: this run, with this input, in these names."""
+
+    run: str
+    by: str
+    behalf: str | None
+    input: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run whose journal verified, and the row that it was read with."""
+
+    row: RunRow
+    view: RunView
+
+
+async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
+    """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
+    if flow.contract.resume != "anyone":
+        raise NotBuilt(
+            f"Flow {flow.name!r} may be resumed by {', '.join(flow.contract.roles)}, and this version can't look up roles; "
+            "nothing was opened."
+        )
+    now = host.clock.now()
+    opened = RunOpened(
+        by=order.by, behalf=order.behalf, contract=flow.pin, flow=flow.name, window_end=now + flow.contract.window_us
+    )
+    made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held)
+    row = await host.store.open_run(made)
+    return None if row is None else Found(row, RunView(identity, opened, order.input, now, last_at=now))
+
+
+async def find(host: Host, run: str) -> Found:
+    """The run, read in one snapshot and verified whole.
+
+    Raises RunAbsent, RunQuarantined, or Tampered: then this run is quarantined, and nothing else is touched.
+    """
+    row = await host.store.read_row(host.tenant, run)
+    stored = await host.store.read_run(row.run_key) if row is not None else None
+    if stored is None:
+        raise RunAbsent(f"There is no run {run!r}; nothing was done.")
+    if stored.row.quarantined:
+        raise RunQuarantined(f"Run {run!r} is quarantined: its journal did not verify; nothing was done.")
+    try:
+        return Found(stored.row, verify(host.store.ledger.origin, stored))
+    except Tampered as exc:
+        await quarantine(host, stored.row, exc)
+        raise
+
+
+def verify(origin: str, stored: Stored) -> RunView:
+    """Chain, heads, moves and the row's own columns. Raises Tampered."""
+    row = stored.row
+    identity = Identity(origin, row.tenant, row.run, row.gen, row.flow)
+    heads = chain.Heads(row.head, row.seq, row.post_head, row.post_seq)
+    view = fold(identity, chain.verify(identity, heads, stored.main, stored.post))
+    told = (view.status, view.code, view.opened.by, view.opened_at, view.opened.window_end)
+    shown = (row.status, row.code, row.by, row.opened_at, row.window_end)
+    if told != shown or row.epoch < view.epoch:
+        raise chain.tampered(identity, "run.index", f"the row says {shown}, the journal {told}", "main", row.seq)
+    return view
+
+
+def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
+    """The caller asks for this very run. Raises FlowMismatch, ExecutorMismatch, InputMismatch; nothing was done."""
+    run, opened = view.identity.run, view.opened
+    if opened.flow != flow.name:
+        raise FlowMismatch(f"Run {run!r} belongs to flow {opened.flow!r}, not {flow.name!r}; nothing was done.")
+    if (opened.by, opened.behalf) != (order.by, order.behalf):
+        raise ExecutorMismatch(
+            f"Run {run!r} was opened by {_who(opened.by, opened.behalf)}, not {_who(order.by, order.behalf)}; "
+            "nothing was done."
+        )
+    if view.input != order.input:
+        raise InputMismatch(f"Run {run!r} was opened with another input; nothing was done.")
+
+
+async def claim(host: Host, row: RunRow) -> RunRow | None:
+    """Hold the run; None where a living worker does, or somebody was faster."""
+    holder = row.worker
+    is_gone = False
+    if holder == host.worker:
+        is_gone = row.run_key not in host.turns  # an attempt of our own that could not give its lease back
+    elif holder is not None:
+        known = await host.store.read_worker(holder)
+        is_gone = known is not None and is_proven_dead(known)
+    return await host.store.claim(
+        Claim(row.run_key, row.epoch, host.worker, host.lease_ms, dead=holder if is_gone else None)
+    )
+
+
+def _who(by: str, behalf: str | None) -> str:
+    return f"{by} for {behalf}" if behalf else by

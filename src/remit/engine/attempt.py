@@ -1,0 +1,126 @@
+"""An attempt: one worker's turn at a run, and the journal of that turn.
+
+    look up    what the journal has for a call, in its turn
+    append     seal entries and make them durable, under this attempt's epoch
+    close      from here on every call raises, and nothing more is written
+
+`AttemptStarted` rides on the first append, as recorded draws do, so a turn that writes
+nothing leaves no trace. Place in the chain is fixed when an entry is sealed; a unit that
+loses therefore closes its attempt, because everything sealed after it would lose as well.
+"""
+
+from __future__ import annotations
+
+import os
+from remit.clock import Clock
+from remit.engine.lease import Lease
+from remit.engine.replay import Replay
+from remit.engine.signals import AttemptClosed
+from remit.errors import DefinitionIncompatible, LeaseLost
+from remit.facts import kinds
+from remit.facts.entry import SALT_BYTES, Entry, Pen
+from remit.facts.kinds import AttemptStarted, Fact
+from remit.facts.view import Recorded, RunView
+from remit.store.protocol import Move, Store, Unit
+
+RUNNING = Move("running")
+
+
+class Attempt:
+    """Journal and replay of one turn. Belongs to one event loop."""
+
+    __slots__ = (
+        "_before",
+        "_clock",
+        "_first_move",
+        "_pen",
+        "_riding",
+        "_store",
+        "closed_by",
+        "draws",
+        "failed",
+        "has_ended",
+        "lease",
+        "replay",
+        "run_id",
+        "run_key",
+    )
+
+    def __init__(self, store: Store, clock: Clock, view: RunView, pen: Pen, lease: Lease) -> None:
+        self._store, self._clock, self._pen = store, clock, pen
+        self.lease, self.run_key, self.run_id = lease, lease.run_key, view.identity.run
+        self.closed_by: BaseException | None = None
+        self._riding: list[Entry] = []
+        self._before = pen.head  # where the chain stood when the oldest riding entry was sealed
+        self._first_move: Move | None = None
+        calls = view.calls.values()
+        self.has_ended = False  # the lease was given back by this turn's last entry
+        self.failed = {c.name for c in calls if c.kind == "StepFailed"}
+        self.draws = {c.name: c for c in calls if c.kind == "ValueDrawn"}
+        self.replay = Replay([c for c in calls if c.kind != "ValueDrawn"], self._refuse)
+
+    def start(self, fact: AttemptStarted) -> None:
+        """Begin the turn. Nothing is written until there is something to write."""
+        self.ride("AttemptStarted", kinds.write(fact))
+        self._first_move = RUNNING
+
+    async def recall(self, name: str) -> Recorded | None:
+        """What the journal has for this call; None once its body may begin. Raises AttemptClosed."""
+        self.check_open()
+        if self.replay.is_over:
+            return None
+        recorded = await self.replay.take(name)
+        if recorded is None:
+            self.check_open()
+        return recorded
+
+    def check_open(self) -> None:
+        """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""
+        if self.closed_by is None and not self.lease.is_good:
+            self.close(LeaseLost(f"Run {self.run_id!r} could not be renewed in time; nothing more was written."))
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+
+    def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+        """Seal an entry that becomes durable with the next append."""
+        if not self._riding:
+            self._before = self._pen.head
+        self._riding.append(self._seal(kind, body, name, value))
+
+    async def append(
+        self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None, move: Move | None = None
+    ) -> None:
+        """Seal an entry and make it durable, with all that rides. Raises AttemptClosed where it was not written."""
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        self.ride(kind, body, name=name, value=value)
+        entries, self._riding = self._riding, []
+        pen, move, self._first_move = self._pen, move or self._first_move, None
+        unit = Unit(self.run_key, "main", self._before, pen.head, pen.seq, entries, self.lease.epoch, move)
+        try:
+            await self._store.append(unit)
+        except Exception as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+
+    async def end(self, fact: Fact, move: Move, value: bytes | None) -> None:
+        """Write the last entry of this turn and give the lease back in the same commit. Raises what stopped it."""
+        try:
+            await self.append(type(fact).__name__, kinds.write(fact), value=value, move=move)
+        except AttemptClosed:
+            assert self.closed_by is not None
+            raise self.closed_by from None
+        self.has_ended = True
+
+    def close(self, why: BaseException) -> None:
+        """End this turn: calls that wait raise, later ones too, and nothing more is written. The first reason stays."""
+        if self.closed_by is None:
+            self.closed_by = why
+            self.replay.stop(AttemptClosed())
+
+    def _seal(self, kind: str, body: bytes, name: str | None, value: bytes | None) -> Entry:
+        salted = None if value is None else (os.urandom(SALT_BYTES), value)
+        return self._pen.seal(kind, body, at=self._clock.now(), name=name, value=salted)
+
+    def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
+        self.close(DefinitionIncompatible(recorded, asked))

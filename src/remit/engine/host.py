@@ -1,0 +1,29 @@
+"""What all attempts of one process share: the store, the clock, the leases, the threads."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+
+from remit.clock import Clock
+from remit.engine.lease import Keeper
+from remit.engine.outcome import Outcome
+from remit.store.protocol import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One opened runtime. Belongs to one event loop.
+
+    turns: the attempts of this process that are under way, by run key; a second caller waits for the first's.
+    """
+
+    store: Store
+    clock: Clock
+    tenant: str
+    worker: str
+    lease_ms: int
+    keeper: Keeper
+    threads: Executor
+    turns: dict[int, asyncio.Future[Outcome]] = field(default_factory=dict)

@@ -1,0 +1,76 @@
+"""Incidents: a run whose journal did not verify is set aside, and nothing else is touched.
+
+The quarantine is an overlay: an entry in the journal `remit:incidents` and a flag on the
+run's row, written in one commit. The run's own bytes stay as they were found. It is lifted
+only when the restored bytes verify and an operator says so.
+"""
+
+from __future__ import annotations
+
+import os
+
+from remit.engine.host import Host
+from remit.engine.opening import draw_up
+from remit.engine.outcome import detail
+from remit.errors import LeaseLost, StoreUnavailable, Tampered
+from remit.facts import chain, kinds
+from remit.facts.entry import SALT_BYTES, Identity, Pen
+from remit.facts.kinds import ContractPin, Fact, QuarantineLifted, RunOpened
+from remit.facts.kinds import RunQuarantined as Quarantined
+from remit.facts.machine import RESERVED_KINDS
+from remit.store.protocol import RunRow, Stored, Unit
+
+INCIDENTS = "remit:incidents"
+SELF = "service:remit"
+
+_TRIES = 8
+_FOREVER = 2**53 - 1
+_PIN = ContractPin(resume=["anyone"], risk="low", version="1", window=_FOREVER)
+
+
+async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
+    """Set a run aside and say what was found. Whoever holds it loses it."""
+    fact = Quarantined(code=found.code, gen=row.gen, lane=found.lane, run=row.run, seq=found.seq)
+    await _write(host, fact, found.message, by=SELF, overlay=(row.run_key, True))
+
+
+async def lift(host: Host, row: RunRow, *, by: str, reason: str) -> None:
+    """Clear the overlay of a run whose bytes were verified again by the caller."""
+    await _write(host, QuarantineLifted(gen=row.gen, run=row.run), reason, by=by, overlay=(row.run_key, False))
+
+
+async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> None:
+    """Append to the incidents, which have no lease: compare the head, and read again when somebody was faster."""
+    store = host.store
+    for _ in range(_TRIES):
+        row = await store.read_row(host.tenant, INCIDENTS) or await _open(host)
+        if row is None:
+            continue
+        identity = Identity(store.ledger.origin, host.tenant, INCIDENTS, row.gen, row.flow)
+        pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
+        value = (os.urandom(SALT_BYTES), detail(words))
+        entry = pen.seal(type(fact).__name__, kinds.write(fact), at=host.clock.now(), value=value)
+        unit = Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None, quarantine=overlay)
+        try:
+            return await store.append(unit)
+        except LeaseLost:
+            continue
+    raise StoreUnavailable(f"The incident could not be written: others wrote {_TRIES} times in between.")
+
+
+async def _open(host: Host) -> RunRow | None:
+    opened = RunOpened(by=SELF, contract=_PIN, flow=INCIDENTS, window_end=_FOREVER)
+    made, _ = draw_up(host, INCIDENTS, opened, b"null", at=host.clock.now(), is_held=False)
+    return await host.store.open_run(made)
+
+
+def verify(origin: str, stored: Stored) -> list[chain.Read]:
+    """The incidents of a tenant, verified. Raises Tampered."""
+    row = stored.row
+    identity = Identity(origin, row.tenant, row.run, row.gen, row.flow)
+    heads = chain.Heads(row.head, row.seq, row.post_head, row.post_seq)
+    journal = chain.verify(identity, heads, stored.main, stored.post)
+    for entry in journal.main[1:]:
+        if entry.header.kind not in RESERVED_KINDS[INCIDENTS]:
+            raise chain.tampered(identity, "chain.move", f"{entry.header.kind} in {INCIDENTS}", "main", entry.header.seq)
+    return journal.main[1:]

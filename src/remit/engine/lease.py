@@ -1,0 +1,115 @@
+"""Leases: held by renewing them from a thread of their own.
+
+A flow that computes for a minute without a pause blocks its event loop and still lives.
+Renewals therefore come from another thread, over another connection. An unanswered
+renewal is *unknown*, not lost: the lease is good until the deadline measured from when the
+last accepted renewal was sent. After that the attempt must not begin anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from remit.clock import monotonic_ms
+from remit.errors import StoreError
+from remit.store.protocol import Renewal, Renewer, Store
+
+LEASE_MS_DEFAULT = 60_000
+
+
+@dataclass(slots=True)
+class Lease:
+    """The hold of one run, as this process knows it.
+
+    deadline_ms: monotonic; the lease can't be relied on after it.
+    on_lost: called in the attempt's event loop when the store says that somebody else holds the run.
+    """
+
+    run_key: int
+    epoch: int
+    deadline_ms: int
+    loop: asyncio.AbstractEventLoop
+    on_lost: Callable[[], None]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether this process may still rely on holding the run."""
+        return monotonic_ms() < self.deadline_ms
+
+
+class Keeper:
+    """Renews every lease of a worker at a third of its length."""
+
+    def __init__(self, store: Store, worker: str, lease_ms: int) -> None:
+        self._store, self._worker, self._lease_ms = store, worker, lease_ms
+        self._leases: dict[int, Lease] = {}
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def hold(self, run_key: int, epoch: int, *, sent_ms: int, on_lost: Callable[[], None]) -> Lease:
+        """Keep a lease that the store granted to a request sent at `sent_ms` (monotonic)."""
+        lease = Lease(run_key, epoch, sent_ms + self._lease_ms, asyncio.get_running_loop(), on_lost)
+        with self._lock:
+            self._leases[run_key] = lease
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._beat, name="remit-leases", daemon=True)
+                self._thread.start()
+        return lease
+
+    def drop(self, lease: Lease) -> None:
+        """Stop renewing; the row is released by the entry that ends the attempt."""
+        with self._lock:
+            if self._leases.get(lease.run_key) is lease:
+                del self._leases[lease.run_key]
+
+    def stop(self) -> None:
+        """End the thread; leases that are left run out by themselves."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _beat(self) -> None:
+        # A first wait before the first connection: most runs end before a renewal is due.
+        while not self._stopping.wait(self._lease_ms / 3_000):
+            asyncio.run(self._renew_until_stopped())
+
+    async def _renew_until_stopped(self) -> None:
+        """Renew over one connection; returns when stopped or when the store did not answer, to connect again."""
+        try:
+            renewer = await self._store.renewer()
+        except StoreError:
+            return  # unknown, not lost: each lease stays good until its own deadline
+        try:
+            while True:
+                await self._renew_once(renewer)
+                if self._stopping.wait(self._lease_ms / 3_000):
+                    return
+        except StoreError:
+            return
+        finally:
+            await renewer.close()
+
+    async def _renew_once(self, renewer: Renewer) -> None:
+        with self._lock:
+            leases = list(self._leases.values())
+        if not leases:
+            return
+        sent_ms = monotonic_ms()
+        wishes = [Renewal(lease.run_key, lease.epoch) for lease in leases]
+        held = await renewer.renew(self._worker, wishes, lease_ms=self._lease_ms)
+        for lease in leases:
+            if lease.run_key in held:
+                lease.deadline_ms = sent_ms + self._lease_ms
+            else:
+                self.drop(lease)
+                _tell(lease)
+
+
+def _tell(lease: Lease) -> None:
+    """A lease that ended normally while its renewal was under way also comes here; its attempt is closed already."""
+    if not lease.loop.is_closed():
+        lease.loop.call_soon_threadsafe(lease.on_lost)

@@ -1,0 +1,90 @@
+"""Liveness: on one machine, death can be proven at once.
+
+Each process that runs attempts holds a lock on a file of its own. The kernel drops that
+lock when the process dies, however it dies, and keeps it while the process is stopped or
+busy. A lock that is free, under the same boot and in the same process-id namespace, is
+therefore proof; anything else is "unknown", and the lease must run out.
+
+The lock is a POSIX record lock: a forked child does not inherit it, so a child that
+outlives its parent does not keep the parent alive.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import tempfile
+import time
+from pathlib import Path
+from typing import IO
+
+from remit.store.protocol import WorkerRow
+
+
+_KEPT_SECONDS = 7 * 86_400
+
+
+class ProcessLock:
+    """This process's own lock file; one per process, made when first needed."""
+
+    _own: ProcessLock | None = None
+
+    def __init__(self) -> None:
+        folder = Path(tempfile.gettempdir()) / f"remit-{os.getuid()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        _prune(folder)
+        self.pid = os.getpid()
+        self.path = folder / f"{self.pid}-{secrets.token_hex(6)}.lock"
+        self._file: IO[bytes] = self.path.open("xb")
+        fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    @classmethod
+    def own(cls) -> ProcessLock:
+        """The lock of the calling process; a forked child gets one of its own."""
+        if cls._own is None or cls._own.pid != os.getpid():
+            cls._own = cls()
+        return cls._own
+
+
+def worker_row(started_at: int) -> WorkerRow:
+    """A new worker identity of this process. Several runtimes of one process share its lock."""
+    lock = ProcessLock.own()
+    return WorkerRow(f"{lock.pid}-{secrets.token_hex(4)}", _host(), str(lock.path), started_at)
+
+
+def is_proven_dead(row: WorkerRow) -> bool:
+    """Whether the process behind a worker is gone for certain. False says "alive or unknown"."""
+    own = ProcessLock.own()
+    if row.host != _host() or not row.host or row.lock_path == str(own.path):
+        return False
+    return _is_free(row.lock_path)
+
+
+def _prune(folder: Path) -> None:
+    """Remove the lock files of processes that died long ago; every lease they held has run out."""
+    for path in folder.glob("*.lock"):
+        try:
+            if time.time() - path.stat().st_mtime > _KEPT_SECONDS and _is_free(path):
+                path.unlink()
+        except FileNotFoundError:
+            continue  # another process prunes as well
+
+
+def _is_free(path: str | Path) -> bool:
+    try:
+        with open(path, "rb") as file:
+            # Shared, so that two who look at once don't take each other for the owner.
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return True
+    except OSError:
+        return False  # held, or the file is gone or not ours to read: no proof
+
+
+def _host() -> str:
+    """Boot id and process-id namespace; "" where the system does not tell, and nothing is ever proven."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return ""

@@ -1,0 +1,60 @@
+"""What became of a run, as its caller is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from remit.errors import RunUnfinished
+from remit.facts.machine import Status
+from remit.facts.value import Codec, codec_for
+from remit.facts.view import RunView
+
+_detail = codec_for(dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A run's standing when it ended or parked.
+
+    status: one of the run statuses, as text. code: why, "" where there is nothing to say.
+    reason: the same in words. waiting_on: what an open run waits for ("repair"), "" otherwise.
+    """
+
+    run: str
+    status: Status
+    code: str = ""
+    reason: str = ""
+    waiting_on: str = ""
+    result: Any = None
+
+    @property
+    def value(self) -> Any:
+        """What the flow returned. Raises RunUnfinished unless the run completed."""
+        if self.status is not Status.COMPLETED:
+            told = f": {self.reason}" if self.reason else ""
+            raise RunUnfinished(f"Run {self.run!r} is {self.status}{told}; it has no value.")
+        return self.result
+
+
+def outcome_of(view: RunView, codec: Codec[Any]) -> Outcome:
+    """The outcome that a verified journal tells. Raises ValueUnreadable where its value no longer fits its type."""
+    run = view.identity.run
+    if view.ended is not None:
+        if view.status is Status.COMPLETED:
+            return Outcome(run, view.status, result=codec.read(view.last_value or b"null", where=f"run {run!r}"))
+        return Outcome(run, view.status, view.ended.code, detail_of(view.last_value))
+    if view.parked is not None:
+        return Outcome(run, view.status, view.parked.code, detail_of(view.last_value), view.parked.reason)
+    return Outcome(run, view.status)
+
+
+def detail_of(value: bytes | None) -> str:
+    """The words that stand beside a code."""
+    return _detail.read(value)["detail"] if value is not None else ""
+
+
+def detail(text: str) -> bytes:
+    """The value bytes of words that stand beside a code; lone surrogates are escaped, so that they can be stored."""
+    data, _ = _detail.write({"detail": text.encode("utf-8", "backslashreplace").decode()})
+    return data

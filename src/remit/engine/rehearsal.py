@@ -1,0 +1,104 @@
+"""Rehearsal: would this code go on with that journal? Nothing is run, nothing is written.
+
+The flow's own code is called with what is recorded; the first call that the journal does
+not have ends the rehearsal before its body begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from remit.engine.admit import Found
+from remit.engine.attempt import Attempt
+from remit.engine.flow import Flow
+from remit.engine.host import Host
+from remit.engine.lease import Lease
+from remit.engine.run import Run
+from remit.engine.signals import AttemptClosed
+from remit.engine.turn import call_flow
+from remit.errors import DefinitionIncompatible, FlowMismatch, StepError
+from remit.facts.entry import Pen
+from remit.facts.view import Recorded, RunView
+
+Verdict = Literal["compatible", "compatible after the gate", "incompatible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """What `remit check` says of a run and the code at hand.
+
+    at: the call that the run would go on with, or the recorded one that the code no longer makes; "" at the flow's end.
+    """
+
+    run: str
+    verdict: Verdict
+    at: str
+    reason: str
+    recorded: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+
+
+class _NextCall(Exception):
+    """The rehearsal came to a call that the journal does not have."""
+
+
+class _Rehearsal(Attempt):
+    """An attempt that stops where a real one would begin to work."""
+
+    __slots__ = ()
+
+    async def recall(self, name: str) -> Recorded | None:
+        self.check_open()
+        recorded = await self.replay.take(name)
+        if recorded is None:
+            self.close(_NextCall(name))
+            self.check_open()
+        return recorded
+
+    def check_open(self) -> None:
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+
+    def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+        """A draw or a race that the journal does not have leaves nothing behind."""
+
+
+async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
+    """Call the flow with what is recorded. Raises FlowMismatch where the run belongs to another flow."""
+    view, row = found.view, found.row
+    run_id = view.identity.run
+    if view.opened.flow != flow.name:
+        raise FlowMismatch(f"Run {run_id!r} belongs to flow {view.opened.flow!r}, not {flow.name!r}; nothing was done.")
+    pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
+    nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
+    attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held)
+    with ThreadPoolExecutor(1) as threads:
+        try:
+            given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
+            await call_flow(flow, Run(attempt, host.clock, threads), given)
+        except AttemptClosed:
+            pass
+        except StepError as exc:
+            return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
+        except Exception as exc:
+            return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
+    why = attempt.closed_by
+    if why is None and attempt.replay.left:
+        why = DefinitionIncompatible(attempt.replay.left, ())
+    if isinstance(why, DefinitionIncompatible):
+        at = why.recorded[0]
+        return Compatibility(run_id, "incompatible", at, why.message, why.recorded, why.asked)
+    if isinstance(why, _NextCall):
+        return _compatible(flow, view, str(why), f"it would go on with {why}")
+    return _compatible(flow, view, "", "every call is recorded; it would end")
+
+
+def _compatible(flow: Flow[Any], view: RunView, at: str, reason: str) -> Compatibility:
+    pinned = view.opened.contract
+    if pinned == flow.pin:
+        return Compatibility(view.identity.run, "compatible", at, reason)
+    moved = f"; the contract moved from version {pinned.version} to {flow.contract.version}"
+    return Compatibility(view.identity.run, "compatible after the gate", at, reason + moved)

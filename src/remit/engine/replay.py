@@ -1,0 +1,133 @@
+"""Replay: recorded completions are delivered in the order in which they happened.
+
+Only names decide. A call whose name the journal has gets what is recorded, in its turn.
+A call that the journal does not have waits until every recorded one has been asked for:
+it may then begin, because from there on nothing recorded can contradict it.
+
+Code may have been reordered since. When the flow stands still although something
+recorded is left, the oldest recorded call that was asked for is delivered out of turn;
+when none was asked for, code and journal disagree, and the attempt is refused before
+anything is run or written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from remit.facts.view import Recorded
+
+STILL_SECONDS = 0.05  # a flow waits only for its calls, so a moment without a call is standing still
+_HOPS = 3
+
+T = TypeVar("T")
+
+Mismatch = Callable[[tuple[str, ...], tuple[str, ...]], None]
+
+
+class Replay:
+    """The recorded calls that were not delivered yet, given in order of seq. Belongs to the attempt's event loop.
+
+    on_mismatch: told the recorded names left over and the new names asked for; must then `stop` this replay.
+    """
+
+    __slots__ = ("_asked", "_at", "_is_armed", "_left", "_moves", "_on_mismatch", "_order", "_waiting", "is_over")
+
+    def __init__(self, recorded: Iterable[Recorded], on_mismatch: Mismatch) -> None:
+        self._order = list(recorded)
+        self._left = {r.name: r for r in self._order}
+        self._at = 0  # the oldest that was not delivered
+        self._asked: dict[str, asyncio.Future[Recorded]] = {}
+        self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._moves = 0
+        self._is_armed = False
+        self._on_mismatch = on_mismatch
+        self.is_over = not self._order
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """Names of recorded calls that were not asked for, oldest first."""
+        return tuple(self._left)
+
+    async def take(self, name: str) -> Recorded | None:
+        """What is recorded for this call, in its turn; None, once it may begin, where nothing is."""
+        self._moves += 1
+        recorded = self._left.get(name)
+        if recorded is None:
+            if not self.is_over:
+                await self._wait(self._waiting, name)
+            return None
+        if self._order[self._at] is recorded:
+            self._deliver(recorded)
+            return recorded
+        return await self._wait(self._asked, name)
+
+    def has(self, name: str) -> bool:
+        """Whether a completion of this name is still to be delivered."""
+        return name in self._left
+
+    def stop(self, signal: BaseException) -> None:
+        """Raise `signal` in every call that waits here."""
+        for futures in (self._asked, self._waiting):
+            for future in futures.values():
+                if not future.done():
+                    future.set_exception(signal)
+                    future.exception()  # a call that was given up is not a warning
+            futures.clear()
+
+    async def _wait(self, futures: dict[str, asyncio.Future[T]], name: str) -> T:
+        loop = asyncio.get_running_loop()
+        future = futures[name] = loop.create_future()
+        self._arm(loop)
+        try:
+            return await future
+        finally:
+            futures.pop(name, None)
+
+    def _deliver(self, recorded: Recorded) -> None:
+        """Count a completion as delivered, and hand out those that follow it and were asked for already."""
+        self._moves += 1
+        left, order = self._left, self._order
+        del left[recorded.name]
+        while self._at < len(order):
+            following = order[self._at]
+            if following.name in left:
+                asked = self._asked.get(following.name)
+                if asked is None or asked.done():
+                    return
+                asked.set_result(following)
+                del left[following.name]
+            self._at += 1
+        self.is_over = True
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._is_armed:
+            self._is_armed = True
+            loop.call_later(STILL_SECONDS, self._look, loop, self._moves, _HOPS)
+
+    def _look(self, loop: asyncio.AbstractEventLoop, moves: int, hops: int) -> None:
+        """Has the flow moved since? What was ready before this call has had its turn after a few hops."""
+        if hops and self._moves == moves:
+            loop.call_soon(self._look, loop, moves, hops - 1)
+            return
+        self._is_armed = False
+        if self.is_over or not (self._asked or self._waiting):
+            return
+        if self._moves == moves:
+            self._move_on()
+        if self._asked or self._waiting:
+            self._arm(loop)
+
+    def _move_on(self) -> None:
+        """The flow stands still: deliver out of turn, or say that code and journal disagree."""
+        asked = [self._left[name] for name, future in self._asked.items() if not future.done()]
+        if not asked:
+            self._on_mismatch(self.left, tuple(self._waiting))
+            return
+        oldest = min(asked, key=lambda r: r.seq)
+        self._asked[oldest.name].set_result(oldest)
+        self._deliver(oldest)

@@ -1,0 +1,195 @@
+"""What a flow is handed: the run, through which it makes every call.
+
+A call is named at the moment it is made, not when it is awaited, so calls that run side by
+side get the same names each time. Within a branch names count by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID
+
+from remit.clock import Clock
+from remit.engine import draw, wait
+from remit.engine.attempt import Attempt
+from remit.engine.flow import Step, step_of
+from remit.engine.place import check_in_flow
+from remit.engine.step import perform
+from remit.errors import NameAmbiguous
+from remit.facts.names import branch_segment, path
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Names:
+    """Gives each call of one branch its path. The second call of a name is `name#2`."""
+
+    __slots__ = ("_counts", "_prefix")
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._counts: dict[str, tuple[int, object]] = {}
+
+    def take(self, base: str) -> str:
+        """The next path of this name. Raises NameAmbiguous where another task of the flow asks for it."""
+        return path(self._prefix, base, self._count(base))
+
+    def branch(self, text: str) -> Names:
+        """Names under a path of their own; a branch of that name asked for again is another branch."""
+        segment = branch_segment(text)
+        return Names(f"{path(self._prefix, segment, self._count(segment + '/'))}/")
+
+    def _count(self, base: str) -> int:
+        caller = _caller()
+        count, owner = self._counts.get(base, (0, caller))
+        if owner != caller:
+            raise NameAmbiguous(f"{self._prefix + base!r} is asked for by two tasks of one flow; nothing was done.")
+        self._counts[base] = (count + 1, caller)
+        return count + 1
+
+
+class Run:
+    """A run, as its asynchronous flow sees it."""
+
+    __slots__ = ("_attempt", "_clock", "_names", "_threads")
+
+    def __init__(self, attempt: Attempt, clock: Clock, threads: Executor, names: Names | None = None) -> None:
+        self._attempt, self._clock, self._threads = attempt, clock, threads
+        self._names = names or Names()
+
+    @property
+    def id(self) -> str:
+        """The run id."""
+        return self._attempt.run_id
+
+    def step(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Any]:
+        """Call a step: `await run.step(fetch_quote, sku)`. The outcome is durable before it is returned.
+
+        fn: a `@remit.step`, or a plain named function, asynchronous or not.
+        Raises StepError where the step raised, NameAmbiguous, CallRefused.
+        """
+        step = fn if isinstance(fn, Step) else step_of(fn)
+        check_in_flow(step.name)
+        return perform(self._attempt, step, self._names.take(step.name), (args, kwargs), self._threads)
+
+    def branch(self, name: str) -> Run:
+        """The same run under a path of its own, for calls that another task makes: `run.branch("supplier-a")`."""
+        return Run(self._attempt, self._clock, self._threads, self._names.branch(name))
+
+    async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
+        """Wait for all calls; their outcomes in order. Every one is let finish before the first failure is raised."""
+        return await wait.gather(calls)
+
+    def first(self, *calls: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+        """The outcome of the call that finishes first; the winner is recorded and the others are cancelled."""
+        check_in_flow("run.first")
+        return wait.first(self._attempt, self._names.take("run.first"), calls)
+
+    def now(self) -> datetime:
+        """The time, aware and in UTC; recorded, so a replay gets the same."""
+        check_in_flow("run.now")
+        return draw.now(self._attempt, self._names.take("run.now"), self._clock)
+
+    def random(self) -> float:
+        """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""
+        check_in_flow("run.random")
+        return draw.random_number(self._attempt, self._names.take("run.random"))
+
+    def uuid(self) -> UUID:
+        """A random UUID; recorded, so a replay gets the same."""
+        check_in_flow("run.uuid")
+        return draw.new_uuid(self._attempt, self._names.take("run.uuid"))
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that was named and not begun, for `SyncRun.gather` and `SyncRun.first`."""
+
+    run: Run
+    step: Step[..., Any]
+    name: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+    def begin(self) -> Coroutine[Any, Any, Any]:
+        run = self.run
+        return perform(run._attempt, self.step, self.name, (self.args, self.kwargs), run._threads)
+
+
+class SyncRun:
+    """A run, as its plain synchronous flow sees it. The flow has a thread of its own; every call waits for its outcome."""
+
+    __slots__ = ("_loop", "_run")
+
+    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop) -> None:
+        self._run, self._loop = run, loop
+
+    @property
+    def id(self) -> str:
+        """The run id."""
+        return self._run.id
+
+    def step(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
+        """Call a step and wait for its outcome, which is durable before it is returned. Raises as Run.step."""
+        return self._wait(self._run.step(fn, *args, **kwargs))
+
+    def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """Name a call without beginning it: `run.gather(run.call(fetch, a), run.call(fetch, b))`."""
+        step = fn if isinstance(fn, Step) else step_of(fn)
+        check_in_flow(step.name)
+        return Call(self._run, step, self._run._names.take(step.name), args, kwargs)
+
+    def branch(self, name: str) -> SyncRun:
+        """The same run under a path of its own."""
+        return SyncRun(self._run.branch(name), self._loop)
+
+    def gather(self, *calls: Call) -> list[Any]:
+        """Make all calls side by side; their outcomes in order."""
+
+        async def all_of_them() -> list[Any]:
+            return await wait.gather([call.begin() for call in calls])
+
+        outcomes: list[Any] = self._wait(all_of_them())
+        return outcomes
+
+    def first(self, *calls: Call) -> Any:
+        """Make all calls side by side; the outcome of the one that finishes first, which is recorded."""
+        check_in_flow("run.first")
+        run = self._run
+        name = run._names.take("run.first")
+
+        async def race() -> Any:
+            return await wait.first(run._attempt, name, [call.begin() for call in calls])
+
+        return self._wait(race())
+
+    def now(self) -> datetime:
+        """The time, aware and in UTC; recorded, so a replay gets the same."""
+        return self._run.now()
+
+    def random(self) -> float:
+        """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""
+        return self._run.random()
+
+    def uuid(self) -> UUID:
+        """A random UUID; recorded, so a replay gets the same."""
+        return self._run.uuid()
+
+    def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+
+def _caller() -> object:
+    """The task that makes a call; a synchronous flow has none and is told by its thread."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None
+    return task if task is not None else threading.get_ident()

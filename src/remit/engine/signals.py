@@ -1,0 +1,11 @@
+"""Signals that steer a flow from inside.
+
+They derive from BaseException, so `except Exception` in a flow can't eat them. A flow
+that swallows even this gets it again at its next call, and what it returns is ignored.
+"""
+
+from __future__ import annotations
+
+
+class AttemptClosed(BaseException):
+    """This attempt is over; the flow must unwind."""

@@ -1,0 +1,109 @@
+"""Steps: compute once, record, and never compute again.
+
+    recall    the journal has it: return what is recorded, run nothing
+    body      the user's function
+    StepDone  durable before anything that could have seen the outcome begins
+    StepFailed the same for a failure, which a flow may catch and will catch again on replay
+
+What the flow gets is what was read back from the bytes, so that the first run sees
+exactly what a replay will see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+from remit.engine.attempt import Attempt
+from remit.engine.flow import Step
+from remit.engine.outcome import detail, detail_of
+from remit.engine.place import place
+from remit.errors import StepError, Tampered
+from remit.facts.kinds import StepFailed, write
+from remit.facts.view import Recorded
+
+async def perform(
+    attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
+) -> Any:
+    """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
+    recorded = await attempt.recall(name)
+    if recorded is not None:
+        return outcome_of(attempt.run_id, step, recorded)
+    began = time.perf_counter_ns()
+    token = place.set("step")
+    try:
+        outcome = await body(step, call, threads)
+        data, twin = step.codec.write(outcome, where=name)
+    except Exception as exc:
+        raise await fail(attempt, name, exc, _since(began)) from exc
+    finally:
+        place.reset(token)
+    # A crash here loses the outcome; the step runs again, which for a step is only waste.
+    await attempt.append("StepDone", b'{"took":%d}' % _since(began), name=name, value=data)
+    return twin
+
+
+async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor) -> Any:
+    """Run the user's function: on the loop when it is async, in a thread when it is not."""
+    args, kwargs = call
+    if step.is_async:
+        return await step.fn(*args, **kwargs)
+    return await in_thread(threads, partial(step.fn, *args, **kwargs))
+
+
+async def in_thread(threads: Executor, function: Callable[[], Any]) -> Any:
+    """Run a plain function off the loop, with the context of the caller."""
+    context = contextvars.copy_context()
+    result = await asyncio.get_running_loop().run_in_executor(threads, context.run, _without_stop, function)
+    return result
+
+
+async def fail(attempt: Attempt, name: str, exc: Exception, took: int) -> StepError:
+    """Record that a step raised; the error that the flow is to be given."""
+    error = StepError(run=attempt.run_id, name=name, error_type=type_name(exc), detail=text_of(exc))
+    body_ = write(StepFailed(error=error.error_type, took=took))
+    await attempt.append("StepFailed", body_, name=name, value=detail(error.detail))
+    attempt.failed.add(name)
+    return error
+
+
+def outcome_of(run_id: str, step: Step[..., Any], recorded: Recorded) -> Any:
+    """What a recorded call gives the flow. Raises the StepError that the first run raised."""
+    fact = recorded.fact
+    if isinstance(fact, StepFailed):
+        raise StepError(run=run_id, name=recorded.name, error_type=fact.error, detail=detail_of(recorded.value))
+    if recorded.kind != "StepDone" or recorded.value is None:
+        raise Tampered(f"{recorded.name!r} of run {run_id!r} is recorded as {recorded.kind}, and the flow asks for a step.")
+    return step.codec.read(recorded.value, where=recorded.name)
+
+
+def type_name(exc: BaseException) -> str:
+    """Qualified name of an exception's class; builtins without their module."""
+    cls = type(exc)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def text_of(exc: BaseException) -> str:
+    """An exception's text, whatever its `__str__` does; lone surrogates are escaped, so that it can be stored."""
+    try:
+        text = str(exc)
+    except Exception as broken:
+        text = f"(its text could not be made: {type(broken).__name__})"
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _since(began_ns: int) -> int:
+    return (time.perf_counter_ns() - began_ns) // 1_000
+
+
+def _without_stop(function: Callable[[], Any]) -> Any:
+    # A future can't carry StopIteration; as a RuntimeError it reaches the flow like any other.
+    try:
+        return function()
+    except StopIteration as exc:
+        raise RuntimeError("the step raised StopIteration") from exc

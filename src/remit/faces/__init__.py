@@ -1,0 +1,1 @@
+"""How people reach it: the runtime, the list form, the command line."""

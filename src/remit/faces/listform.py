@@ -1,0 +1,127 @@
+"""The list form: work that is a list of steps, and the smallest call there is.
+
+    state = remit.run("r", [Step("a", fetch), Step("b", write)], store="file:state.json")
+
+A step is a name and a function from the state to an update that is merged into it. One
+call starts or goes on; what is done is skipped, by name. The contract of such a run is
+written here for everybody to see: anyone who can open the store may resume it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Protocol
+
+from remit.authority.contract import Contract
+from remit.engine.flow import Flow, Step
+from remit.engine.run import Run
+from remit.errors import Refused
+from remit.faces.portal import Portal, refuse_inside_loop
+from remit.faces.runtime import Runtime
+from remit.faces.runtime import open as open_runtime
+from remit.facts.value import Codec
+from remit.facts.view import RunView
+from remit.store.protocol import Store
+from remit.store.two_method import TwoMethodStore
+
+FLOW_NAME = "list"
+CONTRACT = Contract(version="1", resume="anyone", risk="low", window=timedelta(days=30))
+
+State = dict[str, Any]
+
+_UNTYPED: Codec[Any] = Codec(Any)
+
+
+class LoadSave(Protocol):
+    """Any object that keeps one mapping per run id."""
+
+    def load(self, run_id: str, /) -> Any: ...
+
+    def save(self, checkpoint: Any, /) -> Any: ...
+
+
+def run(
+    id: str,
+    steps: Sequence[Step[..., Any]],
+    store: str | Store | LoadSave,
+    *,
+    state: Mapping[str, Any] | None = None,
+    contract: Contract = CONTRACT,
+) -> State:
+    """Run a list of steps, or go on with it; the final state.
+
+    state: to begin with, {} by default; the same at each call. A step's update is saved before the next one begins.
+    Raises StepError where a step raised, DefinitionIncompatible where a recorded step is no longer in the list,
+    LoadError and SaveError of a two-method store, SyncInLoop inside a running event loop.
+    """
+    refuse_inside_loop("remit.run(...)", "remit.run_async(...)")
+    portal = Portal()
+    try:
+        return portal.call(run_async(id, steps, store, state=state, contract=contract))
+    finally:
+        portal.close()
+
+
+async def run_async(
+    id: str,
+    steps: Sequence[Step[..., Any]],
+    store: str | Store | LoadSave,
+    *,
+    state: Mapping[str, Any] | None = None,
+    contract: Contract = CONTRACT,
+) -> State:
+    """The same, inside an event loop."""
+    for step in steps:
+        if not isinstance(step, Step):
+            raise Refused(f"{step!r} is not a step; nothing was done.", code="step.unknown", hint='Use `Step("name", fn)`.')
+    final: list[State] = []
+
+    async def every_step(run: Run, state: State) -> None:
+        final.append(await _every_step(run, steps, state))
+
+    flow: Flow[Any] = Flow(FLOW_NAME, every_step, contract)
+    async with _runtime(store) as rt:
+        outcome = await rt.run(flow, dict(state or {}), id=id)
+        assert outcome.value is None  # raises unless the run completed
+        if final:
+            return final[0]
+        return _merged(steps, (await rt.show(id)).view)
+
+
+async def _every_step(run: Run, steps: Sequence[Step[..., Any]], state: State) -> State:
+    for step in steps:
+        # Each step gets a copy: what it does to the state it was given changes nothing.
+        update = await run.step(step, copy.deepcopy(state))
+        _merge(state, update, step.name)
+    return state
+
+
+def _merge(state: State, update: Any, name: str) -> None:
+    if update is None:
+        return
+    if not isinstance(update, Mapping):
+        raise Refused(
+            f"Step {name!r} returned {type(update).__name__}, which can't be merged into the state.",
+            code="step.update",
+            hint="Return a mapping of what changed, or None.",
+        )
+    state.update(update)
+
+
+def _merged(steps: Sequence[Step[..., Any]], view: RunView) -> State:
+    """The final state of a run that had ended before, from what is recorded."""
+    codecs = {step.name: step.codec for step in steps}
+    state: State = _UNTYPED.read(view.input)
+    for name, recorded in view.calls.items():
+        if recorded.kind == "StepDone" and recorded.value is not None:
+            step_name = name.partition("#")[0]
+            _merge(state, codecs.get(step_name, _UNTYPED).read(recorded.value, where=name), step_name)
+    return state
+
+
+def _runtime(store: str | Store | LoadSave) -> Runtime:
+    if not isinstance(store, str) and hasattr(store, "load") and hasattr(store, "save"):
+        return open_runtime(TwoMethodStore(store))
+    return open_runtime(store)  # type: ignore[arg-type]  # a store object, or open_runtime says what it is not

@@ -1,0 +1,55 @@
+"""The synchronous face: a thin door to an event loop in a thread of its own.
+
+I/O is written once, asynchronous. Plain code calls in through a portal, which runs a loop
+in a background thread, and waits for the answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from remit.errors import SyncInLoop
+
+T = TypeVar("T")
+
+
+class Portal:
+    """An event loop in a thread, for as long as it is open."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="remit-loop", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run `work` in the portal's loop and wait for it. An interrupt of the caller cancels the work."""
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+def refuse_inside_loop(name: str, twin: str) -> None:
+    """Raises SyncInLoop where the calling thread runs an event loop, which the call would block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise SyncInLoop(
+        f"`{name}` was called inside a running event loop, which it would block; nothing was done.",
+        hint=f"Await the asynchronous twin instead: `await {twin}`.",
+    )

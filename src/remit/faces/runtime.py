@@ -1,0 +1,294 @@
+"""The runtime: what `remit.open` gives.
+
+    async with remit.open("sqlite:///purchases.db") as rt:
+        outcome = await rt.run(purchase, request, id="po-1041")
+
+    with remit.open("sqlite:///purchases.db") as rt:
+        outcome = rt.run_sync(purchase, request, id="po-1041")
+
+One call starts a run or goes on with it. It returns when the run ends or parks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from remit.clock import Clock, SystemClock
+from remit.engine import incidents
+from remit.engine.admit import Found, Order, check_order, find, open_run, verify
+from remit.engine.flow import Flow
+from remit.engine.host import Host
+from remit.engine.lease import LEASE_MS_DEFAULT, Keeper
+from remit.engine.liveness import worker_row
+from remit.engine.outcome import Outcome, outcome_of
+from remit.engine.rehearsal import Compatibility, rehearse
+from remit.engine.turn import claim_and_run, wait_for
+from remit.errors import FlowMismatch, Refused, RunAbsent, StoreClosed, Tampered
+from remit.faces.portal import Portal, refuse_inside_loop
+from remit.facts.names import check_id, check_principal
+from remit.facts.value import Codec
+from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Finding, RunFilter, RunRow, Store, Stored
+from remit.store.url import store_for
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+LOCAL = "service:local"
+THREADS_MAX = 64
+
+_UNTYPED: Codec[Any] = Codec(Any)
+
+
+def _twin(
+    method: Callable[Concatenate[Runtime, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Runtime, P], T]:
+    """The synchronous twin of an asynchronous method: the same call, waited for in the portal's loop."""
+
+    @wraps(method)
+    def call(self: Runtime, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._call(method.__name__, method(self, *args, **kwargs))
+
+    return call
+
+
+class Runtime:
+    """Runs flows on one store. Open it with `async with`, or with `with` for plain code."""
+
+    def __init__(self, store: Store, *, tenant: str, clock: Clock | None, lease_ms: int) -> None:
+        if not LEASE_MS_MIN <= lease_ms <= LEASE_MS_MAX:
+            raise Refused(f"A lease lasts {LEASE_MS_MIN} to {LEASE_MS_MAX} ms, not {lease_ms}.", code="lease.length")
+        self._store, self._clock = store, clock or SystemClock()
+        self._tenant, self._lease_ms = check_id(tenant, "tenant"), lease_ms
+        self._host: Host | None = None
+        self._portal: Portal | None = None
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    async def run(
+        self,
+        flow: Flow[Any],
+        input: Any = None,
+        *,
+        id: str,
+        by: str | None = None,
+        behalf: str | None = None,
+        wait: bool = True,
+    ) -> Outcome:
+        """Start a run, or go on with it, in this process; the outcome when it ends or parks.
+
+        id: 1 to 200 visible characters. by: the executor, "agent:buyer"; `service:local` when absent. behalf: for whom.
+        wait: of a run that another worker holds, wait for that attempt; otherwise LeaseHeld is raised.
+        Raises StepError where the flow raised (all before it is saved; call again to go on), InputMismatch,
+        ExecutorMismatch, FlowMismatch, DefinitionIncompatible, Tampered, RunQuarantined, LeaseLost, StoreUnavailable.
+        """
+        order = _order(flow, input, id, by, behalf)
+        return await claim_and_run(await self._ready(), flow, order, is_waiting=wait)
+
+    async def start(
+        self, flow: Flow[Any], input: Any = None, *, id: str, by: str | None = None, behalf: str | None = None
+    ) -> str:
+        """Open a run for a later `run` or `resume`; its id, once the run is on disk. The same call again is the same run."""
+        order = _order(flow, input, id, by, behalf)
+        host = await self._ready()
+        if await open_run(host, flow, order, is_held=False) is None:
+            check_order((await find(host, id)).view, flow, order)
+        return id
+
+    async def resume(self, flow: Flow[Any], id: str, *, wait: bool = True) -> Outcome:
+        """Go on with a run under its recorded input and executor. Raises RunAbsent, and as `run` does."""
+        host = await self._ready()
+        found = await find(host, id)
+        if found.view.opened.flow != flow.name:
+            raise FlowMismatch(f"Run {id!r} belongs to flow {found.view.opened.flow!r}, not {flow.name!r}; nothing was done.")
+        opened = found.view.opened
+        order = Order(id, opened.by, opened.behalf, found.view.input)
+        return await claim_and_run(host, flow, order, is_waiting=wait)
+
+    async def wait(self, id: str, *, timeout: float | None = None) -> Outcome:
+        """The outcome of a run that others work at, when it ends or parks; its value as plain JSON types.
+
+        timeout: seconds; TimeoutError after them. A run that nobody has taken up yet is waited for as well.
+        """
+        host = await self._ready()
+        async with asyncio.timeout(timeout):
+            return outcome_of((await wait_for(host, id)).view, _UNTYPED)
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    async def show(self, id: str) -> Found:
+        """A run's row and its view, folded from its verified journal. Raises RunAbsent, Tampered, RunQuarantined."""
+        return await find(await self._ready(), id)
+
+    async def read(self, id: str) -> Stored:
+        """A run as it is stored, not verified; for looking at a run that is quarantined. Raises RunAbsent."""
+        host = await self._ready()
+        row = await host.store.read_row(host.tenant, id)
+        stored = await host.store.read_run(row.run_key) if row is not None else None
+        if stored is None:
+            raise RunAbsent(f"There is no run {id!r}; nothing was done.")
+        return stored
+
+    async def list(
+        self,
+        *,
+        flow: str | None = None,
+        status: str | None = None,
+        quarantined: bool | None = None,
+        prefix: str | None = None,
+        limit: int = 50,
+        before: int | None = None,
+    ) -> builtins.list[RunRow]:
+        """Rows of runs, newest first; an index, not verified. before: a row's run_key, to page on."""
+        host = await self._ready()
+        which = RunFilter(host.tenant, flow, status, quarantined, prefix, limit, before)
+        return await host.store.list_rows(which)
+
+    async def verify(self, id: str) -> Tampered | None:
+        """What is wrong with a run's journal, or None. Changes nothing."""
+        host = await self._ready()
+        try:
+            verify(host.store.ledger.origin, await self.read(id))
+        except Tampered as exc:
+            return exc
+        return None
+
+    async def check(self, flow: Flow[Any], id: str) -> Compatibility:
+        """Whether this code goes on with that run. Runs no step and writes nothing."""
+        host = await self._ready()
+        return await rehearse(host, flow, await find(host, id))
+
+    async def lift(self, id: str, *, by: str, reason: str) -> None:
+        """End a run's quarantine, where its restored bytes verify. Raises Tampered where they don't."""
+        host = await self._ready()
+        check_principal(by, "operator")
+        stored = await self.read(id)
+        verify(host.store.ledger.origin, stored)
+        await incidents.lift(host, stored.row, by=by, reason=reason)
+
+    async def doctor(self) -> builtins.list[Finding]:
+        """What is right and wrong with the store. Changes nothing."""
+        return await (await self._ready()).store.examine()
+
+    # -- opening and closing ------------------------------------------------------------------------------------------
+
+    async def open(self) -> Runtime:
+        """Open the store for the running event loop. `async with` does this."""
+        if self._host is not None:
+            raise StoreClosed("The runtime is open already; nothing was done.", code="store.open")
+        await self._store.open()
+        try:
+            worker = worker_row(self._clock.now())
+            await self._store.put_worker(worker)
+        except BaseException:
+            await self._store.close()
+            raise
+        self._host = Host(
+            store=self._store,
+            clock=self._clock,
+            tenant=self._tenant,
+            worker=worker.worker,
+            lease_ms=self._lease_ms,
+            keeper=Keeper(self._store, worker.worker, self._lease_ms),
+            threads=ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="remit-step"),
+        )
+        return self
+
+    async def close(self) -> None:
+        """Close the store. Attempts that are under way lose their lease when it runs out."""
+        host, self._host = self._host, None
+        if host is not None:
+            await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
+            host.threads.shutdown(wait=False)
+            await host.store.close()
+
+    async def __aenter__(self) -> Runtime:
+        return await self.open()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __enter__(self) -> Runtime:
+        refuse_inside_loop("with remit.open(...)", "remit.open(...).open()")
+        self._portal = Portal()
+        try:
+            self._portal.call(self.open())
+        except BaseException:
+            self._portal.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        portal, self._portal = self._portal, None
+        if portal is not None:
+            try:
+                portal.call(self.close())
+            finally:
+                portal.close()
+
+    async def _ready(self) -> Host:
+        if self._host is None:
+            raise StoreClosed("The runtime is not open; nothing was done.", hint="Use it inside `async with remit.open(...)`.")
+        return self._host
+
+    def _call(self, name: str, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            refuse_inside_loop(f"rt.{name}_sync(...)", f"rt.{name}(...)")
+            if self._portal is None:
+                raise StoreClosed(
+                    "The runtime was not opened for plain code; nothing was done.",
+                    code="sync.not_open",
+                    hint="Open it with `with remit.open(...) as rt:`.",
+                )
+        except BaseException:
+            work.close()
+            raise
+        return self._portal.call(work)
+
+    run_sync = _twin(run)
+    start_sync = _twin(start)
+    resume_sync = _twin(resume)
+    wait_sync = _twin(wait)
+    show_sync = _twin(show)
+    read_sync = _twin(read)
+    list_sync = _twin(list)
+    verify_sync = _twin(verify)
+    check_sync = _twin(check)
+    lift_sync = _twin(lift)
+    doctor_sync = _twin(doctor)
+
+
+def open(
+    store: str | Store, *, tenant: str = "default", clock: Clock | None = None, lease_ms: int = LEASE_MS_DEFAULT
+) -> Runtime:
+    """A runtime on a store; use it with `async with`, or with `with` in plain code.
+
+    store: "sqlite:///runs.db" (relative), "sqlite:////var/lib/runs.db" (absolute), "postgresql://...",
+    "file:state.json", "memory:", or a store object. clock: replaces the database's clock too, and the ledger says so.
+    lease_ms: 1,000 to 600,000. Raises Refused for what can't be opened; opening itself happens at `with`.
+    """
+    return Runtime(
+        store_for(store, clock=clock) if isinstance(store, str) else store, tenant=tenant, clock=clock, lease_ms=lease_ms
+    )
+
+
+def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | None) -> Order:
+    if not isinstance(flow, Flow):
+        raise Refused(f"{flow!r} is not a flow; nothing was done.", code="flow.unknown", hint="Declare it with `@remit.flow`.")
+    check_id(id, "run id")
+    executor = check_principal(by, "executor") if by is not None else LOCAL
+    if behalf is not None:
+        check_principal(behalf, "principal on whose behalf it acts")
+    if not flow.takes_input and given is not None:
+        raise Refused(f"Flow {flow.name!r} takes no input; nothing was done.", code="input.unexpected")
+    data, _ = flow.input_codec.write(given, where=f"the input of run {id!r}")
+    return Order(id, executor, behalf, data)

@@ -1,0 +1,78 @@
+"""Names: what may be a run id, a tenant, a principal or a call, and how a call's path is written.
+
+Ids are shown to people who decide on them, so what can't be seen is refused at the door:
+control, formatting and private characters, unassigned code points, line separators. What
+passes is kept and compared literally.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from remit.errors import IdRefused
+
+ID_CHARACTERS_MAX = 200
+PATH_CHARACTERS_MAX = 500
+RESERVED_PREFIX = "remit:"
+RUN_PREFIX = "run."  # of calls that are not steps: run.now, run.first
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_ESCAPES = str.maketrans({"%": "%25", "/": "%2F", "#": "%23"})
+
+
+def check_id(text: object, what: str) -> str:
+    """`text`, if it may be stored and shown as `what` ("run id"). Raises IdRefused."""
+    if not isinstance(text, str):
+        raise IdRefused(f"The {what} must be text, not {type(text).__name__}; nothing was done.")
+    if not text or len(text) > ID_CHARACTERS_MAX:
+        raise IdRefused(f"The {what} has {len(text)} characters; nothing was done.")
+    check_visible(text, what)
+    if text.startswith(RESERVED_PREFIX):
+        raise IdRefused(f"The {what} {text!r} begins with {RESERVED_PREFIX!r}, which is Remit's own; nothing was done.")
+    return text
+
+
+def check_visible(text: str, what: str) -> None:
+    """Raises IdRefused where a character can't be seen, or blanks hide at an end."""
+    if text.isascii() and text.isprintable() and text == text.strip():
+        return
+    for position, character in enumerate(text):
+        if unicodedata.category(character) in _UNSEEN:
+            raise IdRefused(f"The {what} has U+{ord(character):04X} at position {position}; nothing was done.")
+    if text != text.strip():
+        raise IdRefused(f"The {what} begins or ends with a blank; nothing was done.")
+
+
+def check_principal(text: object, what: str) -> str:
+    """A principal: "user:dana", "agent:buyer", "service:x". Raises IdRefused."""
+    name = check_id(text, what)
+    kind, colon, rest = name.partition(":")
+    if not colon or kind not in ("user", "agent", "service") or not rest:
+        raise IdRefused(
+            f"The {what} {name!r} is not a principal; nothing was done.",
+            hint="Write it as `user:dana`, `agent:buyer` or `service:billing`.",
+        )
+    return name
+
+
+def check_name(text: str, what: str) -> str:
+    """The name of a flow or step. Raises IdRefused: it must be visible, free of `/` and `#`, and not begin with `run.`."""
+    check_id(text, what)
+    if text.startswith(RUN_PREFIX):
+        raise IdRefused(f"The {what} {text!r} begins with `run.`, as recorded draws and races do; nothing was done.")
+    if "/" in text or "#" in text:
+        raise IdRefused(f"The {what} {text!r} has a `/` or `#`, which separate names; nothing was done.")
+    return text
+
+
+def branch_segment(text: str) -> str:
+    """A branch's name as a segment of a path: `/`, `#` and `%` are escaped. Raises IdRefused."""
+    return check_id(text, "branch name").translate(_ESCAPES)
+
+
+def path(prefix: str, base: str, occurrence: int) -> str:
+    """The path of a call: prefix "supplier-a/", base "fetch", occurrence from 1. Raises IdRefused when too long."""
+    name = f"{prefix}{base}" if occurrence == 1 else f"{prefix}{base}#{occurrence}"
+    if len(name) > PATH_CHARACTERS_MAX:
+        raise IdRefused(f"The call's path has {len(name)} characters of {PATH_CHARACTERS_MAX}; nothing was done.")
+    return name
