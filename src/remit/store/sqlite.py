@@ -1,0 +1,206 @@
+"""SQLite: the embedded default. One file, several processes of one machine.
+
+    writer      one connection; batches on a thread of its own, a lone unit on the calling thread
+    reader      one connection for single rows and short journals, read on the loop
+    far reader  one connection and thread for long journals, so that the loop is not held up
+    renewers    one connection each
+
+Where it is weaker than Postgres: one machine only (never a network file system), one
+writer at a time over all processes, `clock_timestamp()` is this machine's clock, and a
+foreign program that holds a read transaction open makes the write-ahead log grow until
+it lets go. Whoever can write the file can replace it as a whole.
+Where it is stronger than `file:`: several processes, appends that cost the same however
+long the journal is, leases between processes.
+
+The file and its companions are opened by SQLite alone: POSIX drops all locks of a process
+on a file when any descriptor of it is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import apsw
+
+from remit.clock import Clock, SystemClock
+from remit.errors import StoreClosed
+from remit.store import sqlite_doctor, sqlite_rows
+from remit.store.batch import GroupCommit
+from remit.store.protocol import (
+    Claim,
+    Counters,
+    Finding,
+    Ledger,
+    Opening,
+    Renewer,
+    RunFilter,
+    RunRow,
+    Stored,
+    Unit,
+    WorkerRow,
+)
+from remit.store.sqlite_connection import unavailable
+from remit.store.sqlite_file import connect_again, open_file
+from remit.store.sqlite_guards import sqlite_path
+from remit.store.sqlite_renewer import SqliteRenewer
+from remit.store.sqlite_rows import Q
+from remit.store.sqlite_writer import SqliteWriter
+
+T = TypeVar("T")
+
+_NEAR_ENTRIES_MAX = 200  # longer journals are read by the far reader
+
+
+class SqliteStore:
+    """A store in one SQLite file; see the protocol.
+
+    url_or_path: `sqlite:///relative.db`, `sqlite:////absolute.db` or a path. Raises Refused `url.refused`.
+    clock: replaces this machine's clock, and the ledger says so from then on.
+    """
+
+    def __init__(self, url_or_path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
+        self.path = sqlite_path(os.fspath(url_or_path))
+        self.url = f"sqlite:///{self.path}"
+        self.counters = Counters()
+        self._clock_given, self._clock = clock is not None, clock or SystemClock()
+        self._is_open, self._pid = False, os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ledger: Ledger | None = None
+        self._writer: SqliteWriter
+        self._group: GroupCommit
+        self._reader: apsw.Connection
+        self._far_connection: apsw.Connection | None = None
+        self._far_thread: ThreadPoolExecutor | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        if self._ledger is None:
+            raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
+        return self._ledger
+
+    async def open(self) -> None:
+        """Raises StoreRefused: store.missing, .network, .broken, .foreign, .newer, .unwritable, .busy, .pragma."""
+        if self._is_open:
+            return
+        self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
+        writer, reader, self._ledger = await asyncio.to_thread(
+            open_file, self.path, self._clock, is_clock_given=self._clock_given
+        )
+        self._reader = reader
+        self._writer = SqliteWriter(writer, self.path, self._clock)
+        self._group = GroupCommit(self._writer, self.counters)
+        self._is_open = True
+
+    async def close(self) -> None:
+        if not self._is_open:
+            return
+        if os.getpid() != self._pid:
+            self._is_open = False  # the parent's connections: even closing them here would be wrong
+            return
+        await self._group.close()
+        self._is_open = False
+        self._reader.close()
+        if self._far_thread is not None:
+            self._far_thread.shutdown(wait=True)
+        if self._far_connection is not None:
+            self._far_connection.close()
+        self._far_thread = self._far_connection = None
+        await asyncio.to_thread(self._writer.close)
+
+    async def now(self) -> int:
+        self._check()
+        return self._clock.now()
+
+    async def append(self, unit: Unit) -> None:
+        self._check()
+        await self._group.append(unit)
+
+    async def open_run(self, opening: Opening) -> RunRow | None:
+        self._check()
+        return await self._group.open_run(opening)
+
+    async def claim(self, claim: Claim) -> RunRow | None:
+        self._check()
+
+        def write(connection: apsw.Connection, now: int) -> RunRow | None:
+            until = now + claim.lease_ms * 1_000
+            values = (claim.worker, until, claim.run_key, claim.epoch_seen, now, claim.dead)
+            return sqlite_rows.one_row(connection, Q["claim"], values)
+
+        return await self._writer.write(write)
+
+    async def release(self, run_key: int, epoch: int) -> bool:
+        self._check()
+        found = await self._writer.write(lambda c, _: c.execute(Q["release"], (run_key, epoch)).get)
+        return found is not None
+
+    async def renewer(self) -> Renewer:
+        self._check_process()
+        connection = await asyncio.to_thread(connect_again, self.path)
+        return SqliteRenewer(connection, self._clock, self._check_process)
+
+    async def read_row(self, tenant: str, run: str) -> RunRow | None:
+        return self._read(lambda c: sqlite_rows.read_row(c, tenant, run))
+
+    async def read_run(self, run_key: int) -> Stored | None:
+        row = self._read(lambda c: sqlite_rows.one_row(c, Q["read_row_by_key"], (run_key,)))
+        if row is None:
+            return None
+        if row.seq + row.post_seq <= _NEAR_ENTRIES_MAX:
+            return self._read(lambda c: sqlite_rows.read_run(c, run_key))
+        return await self._read_far(lambda c: sqlite_rows.read_run(c, run_key))
+
+    async def list_rows(self, which: RunFilter) -> list[RunRow]:
+        return await self._read_far(lambda c: sqlite_rows.list_rows(c, which))
+
+    async def put_worker(self, row: WorkerRow) -> None:
+        self._check()
+        values = (row.worker, row.host, row.lock_path, row.started_at)
+        await self._writer.write(lambda c, _: c.execute(Q["put_worker"], values).get)
+
+    async def read_worker(self, worker: str) -> WorkerRow | None:
+        return self._read(lambda c: sqlite_rows.read_worker(c, worker))
+
+    async def examine(self) -> list[Finding]:
+        return await self._read_far(lambda c: sqlite_doctor.examine(c, self.path, self.ledger, self._clock.now()))
+
+    def _check_process(self) -> None:
+        if not self._is_open:
+            raise StoreClosed("Nothing was done: the store is closed.")
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
+            )
+
+    def _check(self) -> None:
+        self._check_process()
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreClosed("Nothing was done: the store was opened in another event loop.", code="store.loop")
+
+    def _read(self, read: Callable[[apsw.Connection], T]) -> T:
+        """A short read on the loop."""
+        self._check()
+        try:
+            return read(self._reader)
+        except apsw.Error as exc:
+            raise unavailable(exc) from exc
+
+    async def _read_far(self, read: Callable[[apsw.Connection], T]) -> T:
+        """A long read, on a thread and a connection of its own."""
+        self._check()
+        if self._far_thread is None:
+            self._far_thread = ThreadPoolExecutor(1, thread_name_prefix="remit-sqlite-reader")
+
+        def far() -> T:
+            if self._far_connection is None:
+                self._far_connection = connect_again(self.path, read_only=True)
+            try:
+                return read(self._far_connection)
+            except apsw.Error as exc:
+                raise unavailable(exc) from exc
+
+        return await asyncio.get_running_loop().run_in_executor(self._far_thread, far)

@@ -1,0 +1,176 @@
+"""One SQLite connection: made the same way everywhere, and checked.
+
+    WAL, synchronous FULL   a commit is on the disk when it returns; readers and the writer don't wait for each other
+    read back               a setting that did not take is refused: a journal without its sync is no journal
+    BEGIN IMMEDIATE         no transaction begins as a reader and is then refused as a writer
+    own waiting             SQLite's own waiting sleeps up to 100 ms at a time; ours is short and jittered, so that
+                            many processes share one file fairly, and `database is locked` reaches nobody
+
+An error before COMMIT wrote nothing. An error of COMMIT itself is unknown, except a full
+disk: the last frame of a transaction is what makes it valid, and that one did not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import apsw
+
+from remit.errors import CommitUnknown, StoreRefused, StoreUnavailable
+
+T = TypeVar("T")
+
+# 3.7.0 to 3.51.2 can lose a commit when two connections race a checkpoint (the "WAL reset" bug).
+VERSION_MIN = (3, 51, 3)
+PATIENCE_S = 30.0  # how long a busy file is waited for
+WAL_BYTES_KEPT = 16 * 1024 * 1024  # the write-ahead log is cut back to this when it starts over
+CHECKPOINT_PAGES = 1_000
+
+# Each is set and read back. `fullfsync` matters on macOS, where a plain sync does not reach the disk.
+PRAGMAS: dict[str, object] = {
+    "journal_mode": "wal",
+    "synchronous": 2,
+    "fullfsync": 1,
+    "checkpoint_fullfsync": 1,
+    "wal_autocheckpoint": CHECKPOINT_PAGES,
+    "journal_size_limit": WAL_BYTES_KEPT,
+    "locking_mode": "normal",
+    "trusted_schema": 0,
+    "cell_size_check": 1,
+    "read_uncommitted": 0,
+    "mmap_size": 0,
+}
+
+
+class Busy(Exception):
+    """Another connection writes, and this caller can't wait for it."""
+
+
+def check_version(version: str) -> None:
+    """Raises StoreRefused for an SQLite that can lose commits."""
+    if tuple(int(part) for part in version.split(".")[:3]) < VERSION_MIN:
+        raise StoreRefused(
+            f"Nothing was opened: SQLite {version} can lose commits when two connections race a checkpoint.",
+            code="store.sqlite_version",
+            hint="Install a current `apsw`, which brings SQLite 3.51.3 or later.",
+        )
+
+
+def connect(path: str, *, create: bool = False) -> apsw.Connection:
+    """A connection without any settings yet, which has not written anything. Raises apsw.Error."""
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    connection = apsw.Connection(path, flags=flags, statementcachesize=64)
+    connection.setbusytimeout(5_000)  # for reads, which wait only while a log is recovered or removed
+    return connection
+
+
+def settle(connection: apsw.Connection, *, read_only: bool = False) -> None:
+    """Set and check the pragmas. Raises StoreRefused `store.pragma` where one did not take."""
+    for name, wanted in PRAGMAS.items():
+        patiently(lambda name=name, wanted=wanted: connection.pragma(name, wanted))
+        seen = connection.pragma(name)
+        if seen != wanted:
+            raise StoreRefused(
+                f"Nothing was written: the setting {name} is {seen!r} and must be {wanted!r}.", code="store.pragma"
+            )
+    if read_only:
+        connection.pragma("query_only", 1)
+
+
+def patiently(act: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
+    """Do it again while the file is busy. Raises apsw.BusyError when patience is over."""
+    deadline = time.monotonic() + patience_s
+    pause_s = 0.0002
+    while True:
+        try:
+            return act()
+        except (apsw.BusyError, apsw.LockedError):
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(pause_s * random.uniform(0.5, 1.5))
+        pause_s = min(pause_s * 1.5, 0.005)
+
+
+def begin(connection: apsw.Connection) -> None:
+    """Take the write lock, or raise apsw.BusyError at once."""
+    connection.setbusytimeout(0)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    finally:
+        connection.setbusytimeout(5_000)
+
+
+def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
+    """Run `write` in a transaction of its own.
+
+    Raises Busy with no patience and StoreUnavailable with some, both with nothing written; CommitUnknown where
+    COMMIT failed; whatever `write` raises, rolled back.
+    """
+    try:
+        if patience_s:
+            patiently(lambda: begin(connection), patience_s=patience_s)
+        else:
+            begin(connection)
+    except (apsw.BusyError, apsw.LockedError) as exc:
+        if not patience_s:
+            raise Busy from None
+        raise unavailable(exc) from exc
+    except apsw.Error as exc:
+        raise unavailable(exc) from exc
+    try:
+        result = write()
+    except BaseException:
+        rollback(connection)
+        raise
+    try:
+        connection.execute("COMMIT")
+    except apsw.FullError as exc:
+        rollback(connection)
+        raise unavailable(exc) from exc
+    except apsw.Error as exc:
+        rollback(connection)
+        raise CommitUnknown(f"SQLite failed while it committed: {exc}.") from exc
+    return result
+
+
+def rollback(connection: apsw.Connection) -> None:
+    """Leave the transaction, if SQLite has not left it by itself."""
+    if connection.in_transaction:
+        try:
+            connection.execute("ROLLBACK")
+        except apsw.Error:
+            if connection.in_transaction:
+                raise
+
+
+def unavailable(exc: apsw.Error) -> StoreUnavailable:
+    """What an SQLite error before a commit means to a caller."""
+    if isinstance(exc, apsw.BusyError | apsw.LockedError):
+        hint = "Another process has held the write lock for too long; find it with `lsof`."
+        return StoreUnavailable(f"Nothing was written: the file is busy: {exc}.", code="store.busy", hint=hint)
+    if isinstance(exc, apsw.FullError):
+        hint = "Make room on the disk and call again."
+        return StoreUnavailable("Nothing was written: the disk is full.", code="store.full", hint=hint)
+    if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
+        hint = "Stop the workers and restore the file from a backup; `remit doctor` shows what is broken."
+        return StoreUnavailable(f"The file is damaged: {exc}.", code="store.broken", hint=hint)
+    return StoreUnavailable(f"Nothing was written: {type(exc).__name__}: {exc}.")
+
+
+def refusal(path: str, exc: apsw.Error) -> StoreRefused:
+    """What an SQLite error while opening means to a caller."""
+    if isinstance(exc, apsw.CorruptError | apsw.NotADBError | apsw.FormatError):
+        return StoreRefused(f"{path} is not an SQLite database, or a damaged one: {exc}.", code="store.broken")
+    if isinstance(exc, apsw.BusyError | apsw.LockedError):
+        return StoreRefused(f"{path} stayed busy for {PATIENCE_S:.0f} s: {exc}.", code="store.busy")
+    if os.path.isdir(path):
+        return StoreRefused(f"{path} is a folder.", code="store.unwritable", hint="Name a file inside it.")
+    return StoreRefused(
+        f"{path} can't be opened for writing: {type(exc).__name__}: {exc}.",
+        code="store.unwritable",
+        hint="Check who owns the file and its folder; SQLite writes beside the file as well.",
+    )
