@@ -117,7 +117,7 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, (set, frozenset)):
         for item in value:
             yield f"{{{shown(item)}}}", item
-    else:
+    elif _fields_of(type(value)) is not None:
         for name in _fields_of(type(value)) or ():
             item = getattr(value, name, _ABSENT)
             if item is not _ABSENT:
@@ -162,8 +162,13 @@ def _same_decimal(a: decimal.Decimal, b: decimal.Decimal, depth: int) -> bool:
 
 
 def _same_datetime(a: datetime.datetime, b: datetime.datetime, depth: int) -> bool:
+    # By the clock on the wall and its offset: == calls times in a repeated hour unequal to those of any other zone.
     offset = a.utcoffset()
-    return offset is not None and offset == b.utcoffset() and a == b
+    return offset is not None and offset == b.utcoffset() and _on_the_wall(a) == _on_the_wall(b)
+
+
+def _on_the_wall(a: datetime.datetime) -> datetime.datetime:
+    return a.replace(tzinfo=None, fold=0)
 
 
 def _same_time(a: datetime.time, b: datetime.time, depth: int) -> bool:
@@ -223,7 +228,7 @@ def _comparer_of(kind: type) -> Comparer:
         return _identical
     names = _fields_of(kind)
     if names is not None:
-        return _comparer_of_fields(names)
+        return _comparer_of_fields(kind, names)
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return _same_sequence
     if kind.__eq__ is object.__eq__ or hasattr(kind, "__iter__"):
@@ -231,13 +236,24 @@ def _comparer_of(kind: type) -> Comparer:
     return _equal  # a scalar that only a pydantic model can hold: Path, Url, SecretStr
 
 
-def _comparer_of_fields(names: tuple[str, ...]) -> Comparer:
+def _comparer_of_fields(kind_: type, names: tuple[str, ...]) -> Comparer:
+    known = frozenset(names)
+    has_extras = is_model(kind_)
+    is_closed = kind_.__dictoffset__ == 0
+
     def compare(a: Any, b: Any, depth: int) -> bool:
         if not depth:
             return False
         for name in names:
-            if not same(getattr(a, name, _ABSENT), getattr(b, name, _ABSENT), depth - 1):
+            x, y = getattr(a, name, _ABSENT), getattr(b, name, _ABSENT)
+            kind = type(x)
+            if kind is str or kind is int or kind is bool:
+                if kind is not type(y) or x != y:
+                    return False
+            elif not same(x, y, depth - 1):
                 return False
+        if not has_extras and (is_closed or a.__dict__.keys() <= known):
+            return True
         return same(dict(_beside_fields(a)), dict(_beside_fields(b)), depth)
 
     return compare
@@ -281,5 +297,3 @@ def _named(value: Any) -> str:
         return "None" if value is None else "nothing"
     article = "an" if name[0].lower() in "aeio" else "a"
     return f"{article} {name}"
-
-

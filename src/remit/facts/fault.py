@@ -5,9 +5,23 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
+import re
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from remit.facts.compare import DEPTH_MAX, parts, shown
+from remit.facts.model import plain
+
+_loose = msgspec.json.Encoder(enc_hook=plain).encode
+_sorted = msgspec.json.Encoder(order="sorted", enc_hook=plain).encode
+_ACCOUNT = re.compile(
+    r"(?P<reason>.*?)"
+    r"(?: - in `(?P<inside>[^`]*)`)?"  # what a model says of a place inside itself
+    r"(?: - at `(?P<key>key` in `)?(?P<path>\$.*)`)?"
+)
+_STEP = re.compile(r"\.(?P<field>[^.\[]+)|\[(?P<place>\d+)\]|(?P<unnamed>\[\.\.\.\])")
 
 Place = tuple[str, str]  # path, reason
 
@@ -27,6 +41,21 @@ def complaint(error: Exception) -> str:
     text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__qualname__
     text = text if len(text) <= 400 else text[:397] + "..."
     return text.rstrip(".")
+
+
+def located(value: Any, error: Exception, encode: Callable[[Any], bytes], decode: Callable[[bytes], Any]) -> Place:
+    """Where `value` does not fit its type, by the account of the encoder or the decoder that raised `error`."""
+    refusing = next((each for each in (_loose, _sorted, encode) if _objection(each, value)), None)
+    if refusing is not None and _objection(encode, value):
+        return _innermost(value, refusing)
+    match = _ACCOUNT.fullmatch(complaint(error))
+    if match is None or match["path"] is None:
+        inside = match["inside"] if match and match["inside"] else ""
+        return "$" + inside, match["reason"] if match else complaint(error)
+    path = match["path"]
+    if "[...]" in path:
+        path = _named_keys(msgspec.json.decode(encode(value)), path, decode) or path
+    return path + (match["inside"] or ""), f"a key: {match['reason']}" if match["key"] else match["reason"]
 
 
 def _search(value: Any, path: str, above: tuple[int, ...], is_typed: bool) -> Place | None:
@@ -75,6 +104,60 @@ def _reason_of_key(key: Any, is_typed: bool) -> str | None:
         return f"the key {shown(key)} is not text and would come back as text; annotate the type of the dict"
     reason = _reason(key, is_typed)
     return f"of the key {shown(key)}, {reason}," if reason else None
+
+
+def _objection(encode: Callable[[Any], bytes], value: Any) -> str | None:
+    try:
+        encode(value)
+    except Exception as exc:  # also what the user's own type raises
+        return complaint(exc)
+    return None
+
+
+def _innermost(value: Any, encode: Callable[[Any], bytes]) -> Place:
+    """The smallest part of `value` that can't be encoded, while all that is inside it can."""
+    path, depth = "$", 0
+    while depth <= DEPTH_MAX:
+        bad = next(((segment, item) for segment, item in parts(value) if _objection(encode, item)), None)
+        if bad is None:
+            break
+        path, value, depth = path + bad[0], bad[1], depth + 1
+    if isinstance(value, dict):
+        for key in value:
+            if _objection(encode, {key: None}):
+                return path, f"the key {shown(key)} can't be told from text when it comes back"
+    return path, _objection(encode, value) or "it can't be encoded"
+
+
+def _named_keys(root: Any, path: str, decode: Callable[[bytes], Any]) -> str | None:
+    """`path` with the keys that the decoder left out ("[...]"), found by keeping one key of each dict at a time."""
+    node: Any = root
+    named = "$"
+    key: str | int
+    for step in _STEP.finditer(path[1:]):
+        try:
+            if step["unnamed"]:
+                key = _only_bad_key(root, node, decode)
+                segment = next(segment for segment, _ in parts({key: None}))
+            else:
+                key = step["field"] if step["field"] else int(step["place"])
+                segment = step[0]
+            node, named = node[key], named + segment
+        except (LookupError, TypeError, StopIteration):
+            return None
+    return named
+
+
+def _only_bad_key(root: Any, node: dict[str, Any], decode: Callable[[bytes], Any]) -> str:
+    items = dict(node)
+    for key, item in items.items():
+        node.clear()
+        node[key] = item
+        try:
+            decode(msgspec.json.encode(root))
+        except Exception:  # the same complaint as before, now of one key only
+            return key
+    raise LookupError("no single key is at fault")
 
 
 def _is_text(text: str) -> bool:

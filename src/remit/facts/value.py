@@ -27,7 +27,7 @@ import msgspec
 from remit.errors import DeclarationRefused, ValueRefused, ValueUnreadable
 from remit.facts import model, order
 from remit.facts.compare import difference, is_model, same, same_native
-from remit.facts.fault import complaint, fault
+from remit.facts.fault import complaint, fault, located
 
 T = TypeVar("T")
 
@@ -46,6 +46,11 @@ _NATIVE = (
     msgspec.inspect.TypedDictType,
     msgspec.inspect.UnionType,
 )
+_UNSAFE = (
+    msgspec.inspect.RawType,
+    msgspec.inspect.MemoryViewType,
+    msgspec.inspect.ExtType,
+)  # bytes of anybody's making
 
 
 class Codec(Generic[T]):
@@ -106,10 +111,15 @@ class Codec(Generic[T]):
             self._decode = msgspec.json.Decoder(type_, dec_hook=model.restore).decode
         except Exception as exc:  # names that can't be resolved, unions that can't be told apart
             raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {exc}.") from exc
+        self.is_typed = not isinstance(info, msgspec.inspect.AnyType)  # a bare type variable says nothing
         for part in within:
             if isinstance(part, msgspec.inspect.CustomType) and not is_model(part.cls):
                 name = _type_name(part.cls)
-                raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {name} has no stored form.")
+            elif isinstance(part, _UNSAFE):
+                name = type(part).__name__.removesuffix("Type")
+            else:
+                continue
+            raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {name} has no stored form.")
         if all(isinstance(part, _NATIVE) for part in within):
             keys = [part.key_type for part in within if isinstance(part, msgspec.inspect.DictType)]
             if all(isinstance(key, (msgspec.inspect.StrType, msgspec.inspect.AnyType)) for key in keys):
@@ -120,23 +130,19 @@ class Codec(Generic[T]):
             self._encode = functools.partial(_encode_arranged, info)
 
     def _refusal(self, value: Any, twin_or_error: Any, where: str) -> ValueRefused:
-        found = fault(value, is_typed=self.is_typed)
-        if found is None and isinstance(twin_or_error, Exception):
-            found = self._located(value, twin_or_error)
-        elif found is None:
-            found = difference(value, twin_or_error)
+        try:
+            found = fault(value, is_typed=self.is_typed)
+            if found is None and isinstance(twin_or_error, Exception):
+                found = located(value, twin_or_error, self._encode, self._decode)
+            elif found is None:
+                found = difference(value, twin_or_error)
+        except RecursionError:  # the caller has used up the stack, so that even looking fails
+            found = "$", complaint(RecursionError())
         path, reason = found or ("$", "it would not come back the same")
         refusal = ValueRefused(reason, path=path, where=where)
         if not self.is_typed:
             refusal.hint = "Annotate the return type (or the parameter), or use JSON's own types only."
         return refusal
-
-    def _located(self, value: Any, error: Exception) -> tuple[str, str]:
-        """Where the value does not fit its type, by the decoder's own account."""
-        reason, marker, path = complaint(error).rpartition(" - at `")
-        if not marker:
-            return "$", complaint(error)
-        return path.rstrip("`"), reason
 
 
 def codec_for(type_: Any) -> Codec[Any]:
