@@ -16,6 +16,7 @@ import os
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import apsw
@@ -27,8 +28,10 @@ T = TypeVar("T")
 # 3.7.0 to 3.51.2 can lose a commit when two connections race a checkpoint (the "WAL reset" bug).
 VERSION_MIN = (3, 51, 3)
 PATIENCE_S = 30.0  # how long a busy file is waited for
-WAL_BYTES_KEPT = 16 * 1024 * 1024  # the write-ahead log is cut back to this when it starts over
-CHECKPOINT_PAGES = 1_000
+CHECKPOINT_PAGES = 4_000  # 16 MiB: a fifth more entries per second than SQLite's 1,000
+WAL_BYTES_KEPT = 32 * 1024 * 1024  # the write-ahead log is cut back to this when it starts over
+WAL_BYTES_MAX = 64 * 1024 * 1024  # beyond this the writer makes it start over, see SqliteWriter
+BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)  # the last: too many tries in SQLite's own loop
 
 # Each is set and read back. `fullfsync` matters on macOS, where a plain sync does not reach the disk.
 PRAGMAS: dict[str, object] = {
@@ -71,7 +74,7 @@ def connect(path: str, *, create: bool = False) -> apsw.Connection:
 def settle(connection: apsw.Connection, *, read_only: bool = False) -> None:
     """Set and check the pragmas. Raises StoreRefused `store.pragma` where one did not take."""
     for name, wanted in PRAGMAS.items():
-        patiently(lambda name=name, wanted=wanted: connection.pragma(name, wanted))
+        patiently(partial(connection.pragma, name, wanted))
         seen = connection.pragma(name)
         if seen != wanted:
             raise StoreRefused(
@@ -82,13 +85,13 @@ def settle(connection: apsw.Connection, *, read_only: bool = False) -> None:
 
 
 def patiently(act: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
-    """Do it again while the file is busy. Raises apsw.BusyError when patience is over."""
+    """Do it again while the file is busy. Raises one of BUSY when patience is over."""
     deadline = time.monotonic() + patience_s
     pause_s = 0.0002
     while True:
         try:
             return act()
-        except (apsw.BusyError, apsw.LockedError):
+        except BUSY:
             if time.monotonic() > deadline:
                 raise
         time.sleep(pause_s * random.uniform(0.5, 1.5))
@@ -96,7 +99,7 @@ def patiently(act: Callable[[], T], *, patience_s: float = PATIENCE_S) -> T:
 
 
 def begin(connection: apsw.Connection) -> None:
-    """Take the write lock, or raise apsw.BusyError at once."""
+    """Take the write lock, or raise one of BUSY at once."""
     connection.setbusytimeout(0)
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -115,7 +118,7 @@ def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s:
             patiently(lambda: begin(connection), patience_s=patience_s)
         else:
             begin(connection)
-    except (apsw.BusyError, apsw.LockedError) as exc:
+    except BUSY as exc:
         if not patience_s:
             raise Busy from None
         raise unavailable(exc) from exc
@@ -149,7 +152,7 @@ def rollback(connection: apsw.Connection) -> None:
 
 def unavailable(exc: apsw.Error) -> StoreUnavailable:
     """What an SQLite error before a commit means to a caller."""
-    if isinstance(exc, apsw.BusyError | apsw.LockedError):
+    if isinstance(exc, BUSY):
         hint = "Another process has held the write lock for too long; find it with `lsof`."
         return StoreUnavailable(f"Nothing was written: the file is busy: {exc}.", code="store.busy", hint=hint)
     if isinstance(exc, apsw.FullError):
@@ -161,11 +164,11 @@ def unavailable(exc: apsw.Error) -> StoreUnavailable:
     return StoreUnavailable(f"Nothing was written: {type(exc).__name__}: {exc}.")
 
 
-def refusal(path: str, exc: apsw.Error) -> StoreRefused:
+def refusal(path: str, exc: apsw.Error | OSError) -> StoreRefused:
     """What an SQLite error while opening means to a caller."""
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError | apsw.FormatError):
         return StoreRefused(f"{path} is not an SQLite database, or a damaged one: {exc}.", code="store.broken")
-    if isinstance(exc, apsw.BusyError | apsw.LockedError):
+    if isinstance(exc, BUSY):
         return StoreRefused(f"{path} stayed busy for {PATIENCE_S:.0f} s: {exc}.", code="store.busy")
     if os.path.isdir(path):
         return StoreRefused(f"{path} is a folder.", code="store.unwritable", hint="Name a file inside it.")

@@ -8,11 +8,9 @@ import apsw
 
 from remit.store.protocol import Finding, Ledger
 from remit.store.schema import migrations
-from remit.store.sqlite_connection import PRAGMAS, VERSION_MIN, WAL_BYTES_KEPT
+from remit.store.sqlite_connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
 from remit.store.sqlite_guards import is_network, read_mount
 from remit.store.sqlite_rows import Q
-
-_WAL_BYTES_MAX = 4 * WAL_BYTES_KEPT
 
 
 def examine(connection: apsw.Connection, path: str, ledger: Ledger, now: int) -> list[Finding]:
@@ -65,7 +63,7 @@ def _log(path: str) -> Finding:
         size = os.stat(path + "-wal").st_size  # never open(): closing it would drop SQLite's locks
     except OSError:
         size = 0
-    ok = size <= _WAL_BYTES_MAX
+    ok = size <= 2 * WAL_BYTES_MAX
     hint = "" if ok else "Some process reads in one long transaction; find it with `lsof` and end it."
     return Finding("write-ahead log", ok, f"{size:,} bytes", hint)
 

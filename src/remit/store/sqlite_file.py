@@ -35,6 +35,8 @@ def open_file(path: str, clock: Clock, *, is_clock_given: bool) -> tuple[apsw.Co
         if is_new:
             os.chmod(path, 0o600)  # by path, never through a descriptor; SQLite gives its companions the same mode
         applied = patiently(lambda: _look(writer, path))
+        if writer.readonly("main"):
+            raise apsw.ReadOnlyError("it can only be read")
         settle(writer)
         ledger = _prepare(writer, path, applied, clock, is_clock_given)
         reader = connect_again(path, read_only=True)
@@ -42,7 +44,7 @@ def open_file(path: str, clock: Clock, *, is_clock_given: bool) -> tuple[apsw.Co
     except BaseException as exc:
         for connection in opened:
             connection.close()
-        if isinstance(exc, apsw.Error):
+        if isinstance(exc, apsw.Error | OSError):
             raise refusal(path, exc) from exc
         if isinstance(exc, StoreError) and not isinstance(exc, StoreRefused):
             raise StoreRefused(f"{path} can't be prepared: {exc.message}", code=exc.code, hint=exc.hint) from exc

@@ -22,7 +22,9 @@ _CHARACTER_LAST = "\U0010ffff"  # no id holds it
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
     """A row in the order in which the statements name their columns."""
-    return RunRow(*row[:8], bool(row[8]), *row[9:])
+    columns = list(row)
+    columns[8] = bool(columns[8])
+    return RunRow(*columns)
 
 
 def one_row(connection: apsw.Connection, sql: str, values: tuple[Any, ...]) -> RunRow | None:

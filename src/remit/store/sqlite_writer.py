@@ -5,6 +5,10 @@ and the number of changed rows says whether every unit won. Only when one lost i
 batch rolled back and written again row by row, to find out who. So the usual case asks
 nothing and the rare case costs twice.
 
+The write-ahead log starts over only at a moment without readers. Many short reads that
+overlap leave no such moment, so beyond a size the writer waits for one, holding the write
+lock: readers that come then read the file itself and don't count.
+
 A crash before COMMIT leaves frames without a valid end, which recovery drops; a crash
 after it leaves the batch. Nothing lies between.
 """
@@ -14,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
@@ -26,13 +31,18 @@ from remit.errors import StoreError, StoreUnavailable, Tampered, ValueRefused
 from remit.facts.entry import Entry
 from remit.store.batch import Answers
 from remit.store.protocol import BLOB_BYTES_MIN, Opening, RunRow, Unit
-from remit.store.sqlite_connection import PATIENCE_S, Busy, transact, unavailable
+from remit.store.sqlite_connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
 from remit.store.sqlite_rows import LANES, Q
 
 T = TypeVar("T")
 
 _ADVANCE, _MOVE, _POST = Q["advance"], Q["advance_and_move"], Q["advance_post"]
 _INSERT_ENTRY, _INSERT_RUN = Q["insert_entry"], Q["insert_run"]
+
+
+_LOG_LOOKED_AT_EVERY = 32  # commits
+_LOG_WAIT_MS = 200  # for the readers to leave
+_LOG_PAUSE_S = 5.0  # after a wait in vain
 
 
 class _SomeLost(Exception):
@@ -49,6 +59,7 @@ class SqliteWriter:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="remit-sqlite-writer")
         self._file = _file_id(path)
+        self._commits, self._log_rest_until = 0, 0.0
 
     async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
         return await self.run(lambda: self._commit(units, openings, PATIENCE_S))
@@ -95,10 +106,15 @@ class SqliteWriter:
 
     def _commit(self, units: Sequence[Unit], openings: Sequence[Opening], patience_s: float) -> Answers:
         self._check_file()
+        connection = self._connection
         try:
-            return transact(self._connection, lambda: self._write(units, openings, _move_all), patience_s=patience_s)
+            answers = transact(connection, lambda: self._write(units, openings, _move_all), patience_s=patience_s)
         except _SomeLost:
-            return transact(self._connection, lambda: self._write(units, openings, _move_each), patience_s=patience_s)
+            answers = transact(connection, lambda: self._write(units, openings, _move_each), patience_s=patience_s)
+        self._commits += 1
+        if self._commits % _LOG_LOOKED_AT_EVERY == 0 and self._is_log_long():
+            self._thread.submit(self._restart_log)
+        return answers
 
     def _write(
         self,
@@ -122,6 +138,24 @@ class SqliteWriter:
         except apsw.Error as exc:
             raise _meaning(exc, units) from exc
         return Answers(written, opened)
+
+    def _is_log_long(self) -> bool:
+        if time.monotonic() < self._log_rest_until:
+            return False
+        try:
+            return os.stat(self._path + "-wal").st_size > WAL_BYTES_MAX
+        except OSError:
+            return False
+
+    def _restart_log(self) -> None:
+        with self._lock:
+            if not self._is_log_long():
+                return
+            self._connection.setbusytimeout(_LOG_WAIT_MS)
+            try:
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            except apsw.Error:  # somebody reads for long, or another process is at it: the log grows on for a while
+                self._log_rest_until = time.monotonic() + _LOG_PAUSE_S
 
     def _check_file(self) -> None:
         """A file that was moved or deleted still takes writes, and nobody would ever find them again."""
