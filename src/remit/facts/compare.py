@@ -94,6 +94,11 @@ def difference(a: Any, b: Any, path: str = "$", depth: int = DEPTH_MAX) -> tuple
         return path, f"{_named(a)} would come back as {_named(b)}"
     if not depth:
         return path, f"it is nested too deep (more than {DEPTH_MAX} levels)"
+    if isinstance(a, dict):
+        keys = {key: key for key in b}
+        for key in a:
+            if key in keys and not same(key, keys[key]):
+                return path, f"the key {shown(key)} would come back as {shown(keys[key])}"
     twins = dict(parts(b))
     for segment, x in parts(a):
         if segment not in twins:

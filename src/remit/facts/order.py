@@ -17,6 +17,11 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 _SETS = (shape.SetType, shape.FrozenSetType)
 _LISTS = (shape.ListType, shape.VarTupleType, shape.CollectionType)
 _FIELDED = (shape.StructType, shape.DataclassType, shape.TypedDictType, shape.NamedTupleType)
+_KEYS = (
+    *(shape.StrType, shape.AnyType, shape.IntType, shape.FloatType, shape.EnumType, shape.LiteralType),
+    *(shape.UUIDType, shape.DecimalType, shape.DateTimeType, shape.DateType, shape.TimeType, shape.TimeDeltaType),
+    shape.BytesType,
+)
 
 
 def children(info: shape.Type) -> tuple[shape.Type, ...]:
@@ -39,6 +44,13 @@ def is_unordered(info: shape.Type) -> bool:
     if isinstance(info, _SETS):
         return not isinstance(info.item_type, (shape.StrType, shape.IntType))
     return isinstance(info, shape.DictType) and not isinstance(info.key_type, (shape.StrType, shape.AnyType))
+
+
+def is_key(info: shape.Type) -> bool:
+    """Whether values of type `info` can be keys of a dict, that is, become text and come back."""
+    if isinstance(info, shape.UnionType):
+        return all(is_key(member) for member in info.types)
+    return isinstance(info, _KEYS)
 
 
 def arrange(info: shape.Type, plain: Any) -> Any:

@@ -46,11 +46,8 @@ _NATIVE = (
     msgspec.inspect.TypedDictType,
     msgspec.inspect.UnionType,
 )
-_UNSAFE = (
-    msgspec.inspect.RawType,
-    msgspec.inspect.MemoryViewType,
-    msgspec.inspect.ExtType,
-)  # bytes of anybody's making
+# Bytes of anybody's making, which would be written without a look at them.
+_UNSAFE = (msgspec.inspect.RawType, msgspec.inspect.MemoryViewType, msgspec.inspect.ExtType)
 
 
 class Codec(Generic[T]):
@@ -117,6 +114,8 @@ class Codec(Generic[T]):
                 name = _type_name(part.cls)
             elif isinstance(part, _UNSAFE):
                 name = type(part).__name__.removesuffix("Type")
+            elif isinstance(part, msgspec.inspect.DictType) and not order.is_key(part.key_type):
+                name = f"a dict with keys of {type(part.key_type).__name__.removesuffix('Type')}"
             else:
                 continue
             raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {name} has no stored form.")
