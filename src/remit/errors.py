@@ -125,6 +125,13 @@ class RunQuarantined(Refused):
     hint = "See `remit verify RUN`; restore its bytes, then lift the quarantine with `remit lift RUN`."
 
 
+class JournalNewer(Refused):
+    """The journal verifies and was written by a newer version of Remit; nothing was done."""
+
+    code = "journal.newer"
+    hint = "Go on with the version of Remit that wrote it, or a newer one."
+
+
 class LeaseHeld(Refused):
     """A living worker owns the run; nothing was done."""
 

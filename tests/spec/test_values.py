@@ -299,6 +299,19 @@ def test_two_different_json_values_are_never_taken_for_the_same(a, b):  # proves
     assert same(a, b) == (spelled(a) == spelled(b))
 
 
+@pytest.mark.parametrize("inside", [lambda v: v, lambda v: [v], lambda v: {"k": v}, lambda v: {"k": [{"k": v}]}])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(True, 1), (0, False), (1, 1.0), (0.0, -0.0), (Level.LOW, 1), (Mode.ON, "on"), ((1,), [1]), (None, NAN)],
+)
+def test_what_python_calls_equal_is_still_told_apart_at_any_place(a, b, inside):  # proves: RUN-12, C26
+    for one, other in ((a, b), (b, a)):
+        assert not same(inside(one), inside(other))
+        assert not same_native(inside(one), inside(other))
+        assert not same(Box(inside(one)), Box(inside(other)))
+        assert not same(Place(x=inside(one)), Place(x=inside(other)))
+
+
 @given(native)
 def test_a_json_value_is_written_in_one_way_only(value):  # proves: RUN-12
     data, twin = codec_for(Any).write(value)
@@ -499,6 +512,8 @@ def test_depth_has_a_limit_that_does_not_depend_on_the_stack_of_the_day():  # pr
         data, _ = codec_for(type_).write(nested(DEPTH_MAX))
         assert codec_for(type_).read(data) == nested(DEPTH_MAX)
         assert "too deep" in refused(type_, nested(DEPTH_MAX + 1)).reason
+        assert "too deep" in refused(type_, functools.reduce(lambda v, _: [{"k": v}], range(DEPTH_MAX // 2), [])).reason
+        assert "too deep" in refused(type_, functools.reduce(lambda v, _: [{"k": v}], range(DEPTH_MAX // 2), {})).reason
         assert "too deep" in refused(type_, nested(10_000)).reason
     chain = None
     for _ in range(10_000):
@@ -650,6 +665,19 @@ def test_a_name_that_can_not_be_resolved_is_refused_when_it_is_declared():
         codec_of_return(returns_unknown)
 
     assert "returns_unknown" in str(caught.value) and "Missing" in str(caught.value)
+
+
+def test_a_class_inside_a_function_is_found_where_the_function_uses_it():
+    @dataclasses.dataclass
+    class Inner:
+        x: int
+
+    def uses(run: object) -> Inner:
+        return Inner(later)
+
+    assert codec_of_return(uses).type_name.endswith("Inner")  # while `later` has no value yet
+    later = 1
+    assert uses(None) == codec_of_return(uses).write(Inner(1))[1]
 
 
 def test_one_type_has_one_codec():

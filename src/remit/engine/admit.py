@@ -9,6 +9,7 @@ granted on the epoch that was read: whoever appended in between made it fail.
 """
 
 from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,16 +107,18 @@ def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
 
 async def claim(host: Host, row: RunRow) -> RunRow | None:
     """Hold the run; None where a living worker does, or somebody was faster."""
-    holder = row.worker
-    is_gone = False
-    if holder == host.worker:
-        is_gone = row.run_key not in host.turns  # an attempt of our own that could not give its lease back
-    elif holder is not None:
-        known = await host.store.read_worker(holder)
-        is_gone = known is not None and is_proven_dead(known)
-    return await host.store.claim(
-        Claim(row.run_key, row.epoch, host.worker, host.lease_ms, dead=holder if is_gone else None)
-    )
+    dead = row.worker if await is_holder_gone(host, row) else None
+    return await host.store.claim(Claim(row.run_key, row.epoch, host.worker, host.lease_ms, dead=dead))
+
+
+async def is_holder_gone(host: Host, row: RunRow) -> bool:
+    """Whether the worker that holds the run is proven to work on it no more. False says "alive or unknown"."""
+    if row.worker is None:
+        return False
+    if row.worker == host.worker:
+        return row.run_key not in host.turns  # an attempt of our own that could not give its lease back
+    known = await host.store.read_worker(row.worker)
+    return known is not None and is_proven_dead(known)
 
 
 def _who(by: str, behalf: str | None) -> str:

@@ -78,7 +78,8 @@ class Replay:
 
     async def _wait(self, futures: dict[str, asyncio.Future[T]], name: str) -> T:
         loop = asyncio.get_running_loop()
-        future = futures[name] = loop.create_future()
+        future: asyncio.Future[T] = loop.create_future()
+        futures[name] = future
         self._arm(loop)
         try:
             return await future

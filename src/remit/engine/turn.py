@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remit.clock import monotonic_ms
-from remit.engine.admit import Found, Order, check_order, claim, find, open_run
+from remit.engine.admit import Found, Order, check_order, claim, find, is_holder_gone, open_run
 from remit.engine.attempt import Attempt
 from remit.engine.flow import Flow
 from remit.engine.host import Host
@@ -92,7 +92,7 @@ async def _until_moved(host: Host, row: RunRow) -> None:
 
 
 async def _until_free(host: Host, row: RunRow) -> None:
-    """Wait until the run's row says that the attempt is over, or that its holder may be replaced."""
+    """Wait until the row says that the attempt is over, or its lease ran out, or its holder is proven dead."""
     pause = _POLL_SECONDS_MIN
     while True:
         await asyncio.sleep(pause)
@@ -100,8 +100,8 @@ async def _until_free(host: Host, row: RunRow) -> None:
         now = await host.store.read_row(row.tenant, row.run)
         if now is None or now.worker is None or now.epoch != row.epoch or now.quarantined:
             return
-        if pause == _POLL_SECONDS_MAX or now.lease_until <= await host.store.now():
-            return  # look whether the holder is dead
+        if now.lease_until <= await host.store.now() or await is_holder_gone(host, now):
+            return
 
 
 @dataclass(frozen=True, slots=True)

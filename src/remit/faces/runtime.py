@@ -16,7 +16,6 @@ import builtins
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from remit.clock import Clock, SystemClock
@@ -50,10 +49,10 @@ def _twin(
 ) -> Callable[Concatenate[Runtime, P], T]:
     """The synchronous twin of an asynchronous method: the same call, waited for in the portal's loop."""
 
-    @wraps(method)
     def call(self: Runtime, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._call(method.__name__, method(self, *args, **kwargs))
 
+    call.__name__, call.__doc__ = f"{method.__name__}_sync", f"`{method.__name__}` for plain code. {method.__doc__}"
     return call
 
 

@@ -10,6 +10,9 @@ run says where both chains end, so a missing tail is seen as well as a changed m
     run.truncated     the journal is shorter than the row says
     chain.head        the journal ends elsewhere than the row says
 
+A kind or version that this code does not know, in a chain that holds, was written by a newer
+one: `journal.newer` refuses it without calling anybody a forger.
+
 A chain alone can't see a run that was recomputed as a whole, row included.
 """
 
@@ -20,7 +23,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from remit.canonical import Malformed
-from remit.errors import Tampered
+from remit.errors import JournalNewer, Tampered
 from remit.facts.entry import (
     BODY_TAG,
     ENTRY_TAG,
@@ -46,10 +49,10 @@ class Heads(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A verified entry."""
+    """A verified entry; `verify` gives none whose fact is unknown."""
 
     header: Header
-    fact: Fact
+    fact: Fact | None
     value: bytes | None
 
 
@@ -61,11 +64,20 @@ class Journal(NamedTuple):
 
 
 def verify(identity: Identity, heads: Heads, main: Sequence[Entry], post: Sequence[Entry]) -> Journal:
-    """Check each hash, each link and both heads. Raises Tampered naming the first entry that is wrong."""
+    """Check each hash, each link and both heads.
+
+    Raises Tampered naming the first entry that is wrong, or JournalNewer.
+    """
     read, opened, end = _verify_main(identity, main)
     _check_head(identity, "main", (len(main), end), (heads.main_seq, heads.main))
     posted, post_end = _verify_lane(identity, post, "post", opened)
     _check_head(identity, "post", (len(post), post_end), (heads.post_seq, heads.post))
+    for entry in (*read, *posted):
+        if entry.fact is None:
+            raise JournalNewer(
+                f"Run {identity.run!r} has {entry.header.kind} (version {entry.header.v}), which this version of Remit "
+                "does not know; its chain holds and nothing was done."
+            )
     return Journal(read, posted)
 
 
@@ -89,15 +101,12 @@ def _verify_lane(identity: Identity, entries: Sequence[Entry], lane: str, start:
     ledger, tenant, run, gen = identity.ledger, identity.tenant, identity.run, identity.gen
     read_header, add = HEADER.read, read.append
     for seq, entry in enumerate(entries, 1):
-        raw, value = entry.header, entry.value
+        raw = entry.header
         try:
             h = read_header(raw)
-            fact = FORMS[h.kind].read(entry.body)
         except Malformed as exc:
             raise tampered(identity, "chain.malformed", str(exc), lane, seq) from None
-        except KeyError:
-            raise tampered(identity, "chain.malformed", f"no version of Remit knows {h.kind!r}", lane, seq) from None
-        if h.run != run or h.ledger != ledger or h.gen != gen or h.tenant != tenant or h.v != VERSION:
+        if h.run != run or h.ledger != ledger or h.gen != gen or h.tenant != tenant:
             raise tampered(identity, "chain.genesis", _whose(h), lane, seq)
         if h.seq != seq or h.lane != lane or entry.seq != seq or entry.lane != lane:
             raise tampered(identity, "chain.hash", f"found entry {h.lane} {h.seq}, stored as {entry.seq}", lane, seq)
@@ -109,8 +118,19 @@ def _verify_lane(identity: Identity, entries: Sequence[Entry], lane: str, start:
         if not _value_holds(h.value, entry):
             raise tampered(identity, "chain.hash", "the value is not the one that was written", lane, seq)
         head = sha256(ENTRY_TAG + raw).digest()
-        add(Read(h, fact, value))
+        add(Read(h, _fact(identity, h, entry.body), entry.value))
     return read, head
+
+
+def _fact(identity: Identity, header: Header, body: bytes) -> Fact | None:
+    """What the body says; None where a newer version wrote it, which only a chain that holds may tell."""
+    form = FORMS.get(header.kind)
+    if form is None or header.v != VERSION:
+        return None
+    try:
+        return form.read(body)
+    except Malformed as exc:
+        raise tampered(identity, "chain.malformed", str(exc), header.lane, header.seq) from None
 
 
 def _value_holds(stated: str | None, entry: Entry) -> bool:

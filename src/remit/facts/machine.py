@@ -56,7 +56,7 @@ POSTED = frozenset({"SignalSent", "CancelAsked"})
 RESERVED_KINDS: dict[str, frozenset[str]] = {"remit:incidents": frozenset({"RunQuarantined", "QuarantineLifted"})}
 
 
-def move(status: Status | None, kind: str, fact: Fact) -> Status | None:
+def move(status: Status | None, kind: str, fact: Fact | None) -> Status | None:
     """The status after this entry, or None where the table has no such move."""
     if isinstance(fact, RunEnded):
         return Status(fact.status) if status is Status.RUNNING else None

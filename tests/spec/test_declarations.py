@@ -1,0 +1,98 @@
+"""Declarations: what can be wrong with a flow is found when it is declared."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from remit import Contract
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"version": "1"}, "contract.resume"),
+        ({"version": "1", "resume": set()}, "contract.resume"),
+        ({"version": "1", "resume": "buyer"}, "contract.resume"),
+        ({"version": "1", "resume": {"anyone"}}, "contract.resume"),
+        ({"version": "", "resume": "anyone"}, "contract.version"),
+        ({"version": "1", "resume": "anyone", "risk": "none"}, "contract.risk"),
+        ({"version": "1", "resume": "anyone", "window": timedelta(0)}, "contract.window"),
+    ],
+)
+def test_a_contract_must_say_who_may_resume(options: dict[str, Any], code: str):  # proves: GATE-7
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        Contract(**options)
+    assert refused.value.code == code
+
+
+def test_windows_follow_the_risk_unless_the_contract_says_otherwise():  # proves: GATE-8
+    hours = {risk: Contract(version="1", resume="anyone", risk=risk).window_us / 3.6e9 for risk in ("low", "medium", "high")}  # type: ignore[arg-type]
+    assert hours == {"low": 24, "medium": 8, "high": 0.5}
+    assert Contract(version="1", resume="anyone", risk="high", window=timedelta(days=5)).window_us == 5 * 86_400_000_000
+
+
+async def test_a_flow_whose_resume_rule_names_roles_opens_no_run_in_this_version():  # proves: GATE-7
+    @remit.flow(contract=Contract(version="1", resume={"buyer"}))
+    async def bought(run: remit.Run) -> None: ...
+
+    async with remit.open("memory:") as rt:
+        with pytest.raises(remit.NotBuilt) as refused:
+            await rt.run(bought, id="r")
+        assert refused.value.code == "not_built"
+        assert await rt.list() == []
+
+
+def test_a_flow_without_a_contract_or_with_odd_parameters_is_refused():
+    with pytest.raises(TypeError):
+        remit.flow()  # type: ignore[call-arg]
+    with pytest.raises(remit.DeclarationRefused):
+        remit.flow(contract="anyone")  # type: ignore[arg-type]
+    with pytest.raises(remit.DeclarationRefused) as refused:
+
+        @remit.flow(contract=Contract(version="1", resume="anyone"))
+        async def no_run() -> None: ...
+
+    assert refused.value.code == "flow.parameters"
+
+
+def test_a_step_needs_a_name_and_one_outcome():
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        remit.step(lambda: 1)
+    assert refused.value.code == "step.unnamed"
+    with pytest.raises(remit.DeclarationRefused):
+
+        @remit.step
+        def many() -> Any:
+            yield 1
+
+    for name in ("a/b", "a#2", "run.now", "", " a", "a\n", "x" * 201, "remit:x"):
+        with pytest.raises(remit.IdRefused):
+            remit.Step(name, print)
+
+
+@pytest.mark.parametrize("bad", ["", " r", "r ", "a\nb", "a\tb", "a\x00b", "\u202e", "a\u200bb", "\ud800", "x" * 201, "remit:x", 7])
+async def test_an_id_that_can_not_be_seen_is_refused_at_the_door(bad: Any):
+    """Case C32, attack 55."""
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def nothing(run: remit.Run) -> None: ...
+
+    async with remit.open("memory:") as rt:
+        with pytest.raises(remit.IdRefused) as refused:
+            await rt.run(nothing, id=bad)
+        assert refused.value.code == "id.refused"
+        assert await rt.list() == []
+
+
+@pytest.mark.parametrize("by", ["dana", "user:", "robot:x", "user:da\nna"])
+async def test_an_executor_is_written_as_a_principal(by: str):
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def nothing(run: remit.Run) -> None: ...
+
+    async with remit.open("memory:") as rt:
+        with pytest.raises(remit.IdRefused):
+            await rt.run(nothing, id="r", by=by)

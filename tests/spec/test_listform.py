@@ -1,0 +1,125 @@
+"""The list form: a list of steps, a state, one call."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import remit
+from remit import Step
+from tests.spec.conftest import Storage
+
+
+def test_each_update_is_merged_and_each_step_gets_a_copy(storage: Storage):  # proves: RUN-1, RUN-2
+    seen: list[Any] = []
+
+    def fetch(state: dict[str, Any]) -> dict[str, Any]:
+        seen.append(copy.deepcopy(state))
+        state["spoiled"] = True
+        state.setdefault("deep", {})["x"] = 1
+        return {"rows": [1, 2]}
+
+    async def total(state: dict[str, Any]) -> dict[str, Any]:
+        seen.append(copy.deepcopy(state))
+        return {"total": sum(state["rows"])}
+
+    def note(state: dict[str, Any]) -> None:
+        seen.append(copy.deepcopy(state))
+
+    steps = [Step("fetch", fetch), Step("total", total), Step("note", note)]
+    store = storage.make(None)
+    final = remit.run("r", steps, store, state={"deep": {}})
+
+    assert final == {"deep": {}, "rows": [1, 2], "total": 3}
+    assert seen == [{"deep": {}}, {"deep": {}, "rows": [1, 2]}, final]
+    assert remit.run("r", steps, store, state={"deep": {}}) == final
+    assert len(seen) == 3
+
+
+def test_the_same_call_resumes_by_name(storage: Storage):  # proves: RUN-1, RUN-4, RUN-6
+    ran: list[str] = []
+    is_broken = True
+
+    def made(name: str) -> Step[..., Any]:
+        def body(state: dict[str, Any]) -> dict[str, str]:
+            ran.append(name)
+            if name == "b" and is_broken:
+                raise OSError("b is down")
+            return {name: name}
+
+        return Step(name, body)
+
+    store = storage.make(None)
+    with pytest.raises(remit.StepError) as raised:
+        remit.run("r", [made("a"), made("b"), made("c")], store)
+    assert raised.value.name == "b"
+    is_broken = False
+    assert remit.run("r", [made("a"), made("new"), made("b")], store) == {"a": "a", "new": "new", "b": "b"}
+    assert ran == ["a", "b", "new", "b"]
+
+
+def test_a_recorded_step_that_left_the_list_is_refused(storage: Storage):  # proves: RUN-4
+    def fine(state: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+    def bad(state: dict[str, Any]) -> dict[str, Any]:
+        raise OSError
+
+    store = storage.make(None)
+    with pytest.raises(remit.StepError):
+        remit.run("r", [Step("a", fine), Step("b", bad)], store)
+    with pytest.raises(remit.DefinitionIncompatible) as refused:
+        remit.run("r", [Step("b", fine)], store)
+    assert (refused.value.recorded, refused.value.asked) == (("a",), ("b",))
+
+
+def test_an_update_that_is_no_mapping_is_refused(tmp_path: Path):
+    with pytest.raises(remit.Refused) as refused:
+        remit.run("r", [Step("a", lambda state: [1])], f"file:{tmp_path / 's.json'}")
+    assert refused.value.code == "step.update"
+    with pytest.raises(remit.Refused) as refused:
+        remit.run("r", [print], "memory:")  # type: ignore[list-item]
+    assert refused.value.code == "step.unknown"
+
+
+class Kept:
+    """The smallest store there is."""
+
+    def __init__(self) -> None:
+        self.saved: dict[str, Any] = {}
+        self.is_down = False
+
+    def load(self, run_id: str) -> Any:
+        if self.is_down:
+            raise ConnectionError("no disk")
+        return self.saved.get(run_id)
+
+    def save(self, checkpoint: Any) -> None:
+        if self.is_down:
+            raise ConnectionError("no disk")
+        self.saved[checkpoint["run"]] = checkpoint
+
+
+def test_any_object_with_load_and_save_is_a_store():  # proves: RUN-1, RUN-6
+    kept, ran = Kept(), []
+
+    def a(state: dict[str, Any]) -> dict[str, int]:
+        ran.append("a")
+        return {"a": 1}
+
+    def b(state: dict[str, Any]) -> dict[str, int]:
+        ran.append("b")
+        kept.is_down = len(ran) == 2
+        return {"b": 2}
+
+    with pytest.raises(remit.SaveError) as failed:
+        remit.run("r", [Step("a", a), Step("b", b)], kept)
+    assert isinstance(failed.value.__cause__, ConnectionError)
+    with pytest.raises(remit.LoadError):
+        remit.run("r", [Step("a", a), Step("b", b)], kept)
+    kept.is_down = False
+    assert remit.run("r", [Step("a", a), Step("b", b)], kept) == {"a": 1, "b": 2}
+    assert ran == ["a", "b", "b"]

@@ -1,0 +1,116 @@
+"""Plain synchronous code: the same names, the same journal, and no blocked loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+import remit
+from remit import Contract, Step
+from tests.spec.conftest import Storage
+
+OPEN = Contract(version="1", resume="anyone")
+
+
+def test_a_plain_flow_resumes_like_any_other(storage: Storage):  # proves: RUN-10, RUN-1
+    ran: list[str] = []
+    is_broken = True
+
+    @remit.step
+    def fetch(name: str) -> str:
+        ran.append(name)
+        return name.upper()
+
+    @remit.flow(contract=OPEN)
+    def plain(run: remit.SyncRun, names: list[str]) -> list[str]:
+        got = [run.step(fetch, name) for name in names]
+        got += run.gather(run.call(fetch, "x"), run.call(fetch, "y"))
+        got.append(run.first(run.call(fetch, "z")))
+        got.append(run.branch("b").step(fetch, "in b"))
+        assert run.now() == run.now() or run.random() != run.random() or run.uuid() != run.uuid()
+        if is_broken:
+            raise RuntimeError("stop here")
+        return got
+
+    with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            rt.run_sync(plain, ["a", "b"], id="r")
+    is_broken = False
+    with storage.open() as rt:
+        assert rt.run_sync(plain, ["a", "b"], id="r").value == ["A", "B", "X", "Y", "Z", "IN B"]
+        assert sorted(rt.show_sync("r").view.calls)[:3] == ["b/fetch", "fetch", "fetch#2"]
+    assert sorted(ran) == ["a", "b", "in b", "x", "y", "z"]
+
+
+async def test_a_sync_call_inside_a_running_loop_names_its_async_twin(storage: Storage):  # proves: RUN-10
+    @remit.flow(contract=OPEN)
+    async def nothing(run: remit.Run) -> None: ...
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.SyncInLoop, match=r"await rt\.run\("):
+            rt.run_sync(nothing, id="r")
+    with pytest.raises(remit.SyncInLoop, match=r"remit\.open"):
+        with storage.open():
+            pass
+    with pytest.raises(remit.SyncInLoop, match=r"await remit\.run_async\("):
+        remit.run("r", [], "memory:")
+
+
+async def test_plain_steps_and_flows_do_not_block_the_loop(storage: Storage):  # proves: RUN-10
+    in_step, go = threading.Event(), threading.Event()
+
+    def wait_for_the_loop() -> str:
+        in_step.set()
+        assert go.wait(20)
+        return threading.current_thread().name
+
+    @remit.flow(contract=OPEN)
+    def plain(run: remit.SyncRun) -> Any:
+        return run.step(wait_for_the_loop)
+
+    @remit.flow(contract=OPEN)
+    async def mixed(run: remit.Run) -> Any:
+        return await run.step(wait_for_the_loop)
+
+    async with storage.open() as rt:
+        for flow in (plain, mixed):
+            in_step.clear(), go.clear()
+            task = asyncio.create_task(rt.run(flow, id=flow.name))
+            while not in_step.is_set():
+                await asyncio.sleep(0)  # the loop turns while the step waits
+            go.set()
+            assert (await task).value != threading.current_thread().name
+
+
+def test_a_plain_flow_is_refused_when_its_code_no_longer_fits(storage: Storage):  # proves: RUN-4, RUN-10
+    def version(name: str, *, is_broken: bool) -> remit.Flow[Any]:
+        @remit.flow(contract=OPEN, name="plain")
+        def plain(run: remit.SyncRun) -> None:
+            run.step(Step(name, str), 1)
+            if is_broken:
+                raise RuntimeError
+
+        return plain
+
+    with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            rt.run_sync(version("a", is_broken=True), id="r")
+        with pytest.raises(remit.DefinitionIncompatible):
+            rt.run_sync(version("b", is_broken=False), id="r")
+        assert rt.run_sync(version("a", is_broken=False), id="r").status == "completed"
+
+
+def test_a_runtime_that_is_not_open_says_so():
+    @remit.flow(contract=OPEN)
+    def plain(run: remit.SyncRun) -> None: ...
+
+    rt = remit.open("memory:")
+    with pytest.raises(remit.StoreClosed):
+        rt.run_sync(plain, id="r")
+    with rt:
+        rt.run_sync(plain, id="r")
+    with pytest.raises(remit.StoreClosed):
+        rt.run_sync(plain, id="r")
