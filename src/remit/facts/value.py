@@ -95,11 +95,8 @@ class Codec(Generic[T]):
             return twin
         except MemoryError:
             raise
-        except RecursionError:
-            reason = "it is nested too deep"
         except Exception as exc:  # also what the user's own type raises
-            reason = complaint(exc)
-        raise ValueUnreadable(reason, type_name=self.type_name, where=where)
+            raise ValueUnreadable(complaint(exc), type_name=self.type_name, where=where) from exc
 
     def _specialise(self, type_: Any) -> None:
         try:
@@ -196,9 +193,8 @@ def _annotation(fn: Callable[..., Any], name: str) -> Any:
     fn = inspect.unwrap(fn)
     raw = getattr(fn, "__annotations__", {}).get(name, Any)
     lone = types.SimpleNamespace(__annotations__={name: raw})
-    cells = inspect.getclosurevars(fn).nonlocals if isinstance(fn, types.FunctionType) else {}
     try:
-        hints = typing.get_type_hints(lone, getattr(fn, "__globals__", {}), dict(cells), include_extras=True)
+        hints = typing.get_type_hints(lone, getattr(fn, "__globals__", {}), _nonlocals(fn), include_extras=True)
     except Exception as exc:  # an annotation as text is code, and may raise anything
         what = "return type" if name == "return" else f"parameter {name}"
         raise DeclarationRefused(
@@ -206,6 +202,19 @@ def _annotation(fn: Callable[..., Any], name: str) -> Any:
             hint="Import or define the name at module level, not under TYPE_CHECKING or inside a function.",
         ) from exc
     return hints[name]
+
+
+def _nonlocals(fn: object) -> dict[str, Any]:
+    """What a function sees of the functions around it; a variable that has no value yet is left out."""
+    if not isinstance(fn, types.FunctionType):
+        return {}
+    found = {}
+    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue  # the function around it has not come there
+    return found
 
 
 def _awaited(type_: Any) -> Any:
