@@ -24,7 +24,6 @@ from remit.faces.runtime import open as open_runtime
 from remit.facts.value import Codec
 from remit.facts.view import RunView
 from remit.store.protocol import Store
-from remit.store.two_method import TwoMethodStore
 
 FLOW_NAME = "list"
 CONTRACT = Contract(version="1", resume="anyone", risk="low", window=timedelta(days=30))
@@ -123,5 +122,7 @@ def _merged(steps: Sequence[Step[..., Any]], view: RunView) -> State:
 
 def _runtime(store: str | Store | LoadSave) -> Runtime:
     if not isinstance(store, str) and hasattr(store, "load") and hasattr(store, "save"):
+        from remit.store.two_method import TwoMethodStore
+
         return open_runtime(TwoMethodStore(store))
     return open_runtime(store)  # type: ignore[arg-type]  # a store object, or open_runtime says what it is not

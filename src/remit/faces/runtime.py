@@ -49,7 +49,7 @@ def _twin(
 ) -> Callable[Concatenate[Runtime, P], T]:
     """The synchronous twin of an asynchronous method: the same call, waited for in the portal's loop."""
 
-    def call(self: Runtime, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Runtime, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._call(method.__name__, method(self, *args, **kwargs))
 
     call.__name__, call.__doc__ = f"{method.__name__}_sync", f"`{method.__name__}` for plain code. {method.__doc__}"
