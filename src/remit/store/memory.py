@@ -1,0 +1,210 @@
+"""Memory: a store for tests and for trying things out.
+
+Where it is weaker than `file:`: nothing survives the process (RUN-5 does not hold), and no
+other process sees it. What it was given stays in the object: closed and opened again,
+the same object has the same ledger. Heads, epochs and leases are compared as everywhere.
+
+One lock guards the state, because leases are renewed from a thread of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+from remit.clock import Clock, SystemClock
+from remit.errors import StoreClosed
+from remit.store.batch import Answers, Committer, GroupCommit
+from remit.store.protocol import (
+    Claim,
+    Counters,
+    Finding,
+    Ledger,
+    Opening,
+    Renewal,
+    Renewer,
+    RunFilter,
+    RunRow,
+    Stored,
+    Unit,
+    WorkerRow,
+)
+from remit.store.state import Draft, State
+
+T = TypeVar("T")
+
+SCHEMA = 1
+
+
+class MemoryStore:
+    """A store in this object; see the protocol. clock: replaces this machine's clock, and the ledger says so."""
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self.url = "memory:"
+        self.counters = Counters()
+        self._clock: Clock = clock or SystemClock()
+        word: Literal["database", "given"] = "database" if clock is None else "given"
+        self._ledger: Ledger | None = None
+        self._ledger_new = Ledger(secrets.token_hex(16), SCHEMA, word)
+        self._state, self._lock = State(), threading.Lock()
+        self._is_open, self._pid = False, os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._group: GroupCommit
+
+    @property
+    def ledger(self) -> Ledger:
+        if self._ledger is None:
+            raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
+        return self._ledger
+
+    async def open(self) -> None:
+        if not self._is_open:
+            self._ledger = self._ledger or self._ledger_new
+            self._start(_MemoryCommitter(self))
+
+    async def close(self) -> None:
+        if not self._is_open:
+            return
+        if os.getpid() == self._pid:
+            await self._group.close()
+        self._is_open = False
+
+    async def now(self) -> int:
+        self._check()
+        return self._clock.now()
+
+    async def append(self, unit: Unit) -> None:
+        self._check()
+        await self._group.append(unit)
+
+    async def open_run(self, opening: Opening) -> RunRow | None:
+        self._check()
+        return await self._group.open_run(opening)
+
+    async def claim(self, claim: Claim) -> RunRow | None:
+        self._check()
+        return await self._write(lambda draft: draft.claim(claim))
+
+    async def release(self, run_key: int, epoch: int) -> bool:
+        self._check()
+        return await self._write(lambda draft: draft.release(run_key, epoch))
+
+    async def renewer(self) -> Renewer:
+        self._check_process()
+        return _MemoryRenewer(self)
+
+    async def read_row(self, tenant: str, run: str) -> RunRow | None:
+        return self._read(lambda state: state.read_row(tenant, run))
+
+    async def read_run(self, run_key: int) -> Stored | None:
+        return self._read(lambda state: state.read_run(run_key))
+
+    async def list_rows(self, which: RunFilter) -> list[RunRow]:
+        return self._read(lambda state: state.list_rows(which))
+
+    async def put_worker(self, row: WorkerRow) -> None:
+        self._check()
+        await self._write(lambda draft: draft.put_worker(row))
+
+    async def read_worker(self, worker: str) -> WorkerRow | None:
+        return self._read(lambda state: state.workers.get(worker))
+
+    async def examine(self) -> list[Finding]:
+        return self._read(lambda state: [*self._findings(), *findings_of(state, self._clock.now())])
+
+    def _findings(self) -> list[Finding]:
+        hint = "Use `file:` or `sqlite:` for work that has to survive its process."
+        return [Finding("durability", True, "in memory only", hint)]
+
+    def _start(self, committer: Committer) -> None:
+        """From here on the store belongs to this process and event loop."""
+        self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
+        self._group = GroupCommit(committer, self.counters)
+        self._is_open = True
+
+    async def _write(self, act: Callable[[Draft], T]) -> T:
+        """Run `act` alone, and believe what it drafted."""
+        return self.write_now(act)
+
+    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> set[int]:
+        """From any thread and event loop."""
+        self._check_process()
+        return await self._write(lambda draft: draft.renew(worker, leases, lease_ms))
+
+    def write_now(self, act: Callable[[Draft], T]) -> T:
+        """The same on the calling thread."""
+        with self._lock:
+            draft = Draft(self._state, self._clock.now())
+            answer = act(draft)
+            draft.merge()
+            return answer
+
+    def _read(self, read: Callable[[State], T]) -> T:
+        self._check()
+        with self._lock:
+            return read(self._state)
+
+    def _check_process(self) -> None:
+        if not self._is_open:
+            raise StoreClosed("Nothing was done: the store is closed.")
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
+            )
+
+    def _check(self) -> None:
+        self._check_process()
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreClosed("Nothing was done: the store was opened in another event loop.", code="store.loop")
+
+
+class _MemoryCommitter:
+    """Batches of any size are written on the calling thread: there is nothing to wait for."""
+
+    inline_max = 2**31
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+
+    async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+        return self.commit_now(units, openings)
+
+    def commit_now(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+        return self._store.write_now(lambda draft: draft_batch(draft, units, openings))
+
+
+class _MemoryRenewer:
+    """Prolongs leases; see the protocol."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store, self._is_closed = store, False
+
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> set[int]:
+        if self._is_closed:
+            raise StoreClosed("Nothing was written: the renewer is closed.")
+        return await self._store._renew(worker, leases, lease_ms)
+
+    async def close(self) -> None:
+        self._is_closed = True
+
+
+def draft_batch(draft: Draft, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+    """A batch of group commit, in the order in which it was given."""
+    return Answers([draft.append(unit) for unit in units], [draft.open_run(opening) for opening in openings])
+
+
+def findings_of(state: State, now: int) -> list[Finding]:
+    """What `doctor` says of the runs themselves."""
+    rows = [kept.row for kept in state.runs.values()]
+    stale = sum(row.worker is not None and row.lease_until <= now for row in rows)
+    quarantined = sum(row.quarantined for row in rows)
+    hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
+    left = "A worker that knows their flows takes them up at its next call." if stale else ""
+    return [
+        Finding("runs", not quarantined, f"{len(rows):,} runs, {quarantined:,} in quarantine", hint),
+        Finding("leases", True, f"{stale:,} ran out and were not taken over", left),
+    ]
