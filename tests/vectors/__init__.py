@@ -1,0 +1,1 @@
+"""Vectors: journals as bytes, with the answer that every reader must give."""
