@@ -37,6 +37,7 @@ CREATE TABLE run (
     UNIQUE (tenant, run, gen)
 ) STRICT;
 
+CREATE INDEX run_by_tenant ON run (tenant, run_key);
 CREATE INDEX run_by_status ON run (tenant, status, run_key);
 
 -- A rowid table, so that a batch of many runs writes at one end instead of into a page per run.
