@@ -1,0 +1,136 @@
+"""One step, traced: what docs/one-effect.md says is called, is called, in that order."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import remit
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = f"{ROOT / 'src' / 'remit'}/"
+ROW = re.compile(r"^\| \d+ \| `([\w/]+\.py)` \| `([\w.]+)` \|", re.MULTILINE)
+
+Named = tuple[str, str]  # module, qualified name
+
+# In a process of its own, so that it can die: the first step is on the disk, the second is running.
+VICTIM = """
+import asyncio, os, signal, sys
+import remit
+
+@remit.step
+async def fetch_quote(sku: str) -> int:
+    return 120
+
+@remit.step
+async def write(price: int) -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+@remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+async def purchase(run: remit.Run, sku: str) -> str:
+    return await run.step(write, await run.step(fetch_quote, sku))
+
+async def main() -> None:
+    async with remit.open(sys.argv[1]) as rt:
+        await rt.run(purchase, "A-1", id="po-1041")
+
+asyncio.run(main())
+"""
+
+
+def named_in(section: str) -> list[Named]:
+    """The functions in the tables of a section of the page, in order."""
+    page = (ROOT / "docs" / "one-effect.md").read_text(encoding="utf-8")
+    _, _, after = page.partition(f"\n## {section}")
+    found = [(module, name) for module, name in ROW.findall(after.partition("\n## ")[0])]
+    assert found, f"the page has no table under {section!r}"
+    return found
+
+
+class Trace:
+    """Functions of Remit's own in the order in which they are first called, in this thread."""
+
+    def __init__(self) -> None:
+        self.called: dict[Named, None] = {}
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        sys.setprofile(self._note)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def _note(self, frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(SOURCE):
+            self.called.setdefault((code.co_filename.removeprefix(SOURCE), code.co_qualname))
+
+    def only(self, named: list[Named]) -> list[Named]:
+        return [each for each in self.called if each in named]
+
+    @property
+    def public(self) -> list[Named]:
+        return [each for each in self.called if not any(part[0] in "_<" for part in each[1].split("."))]
+
+
+@remit.step
+async def fetch_quote(sku: str) -> int:
+    return 120
+
+
+@remit.step
+async def write(price: int) -> str:
+    return f"{price}"
+
+
+async def test_the_way_out_is_the_one_that_the_page_names(tmp_path: Path):
+    trace = Trace()
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def purchase(run: remit.Run, sku: str) -> int:
+        with trace.on():
+            outcome: int = await run.step(fetch_quote, sku)
+        return outcome
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        assert (await rt.run(purchase, "A-1", id="po-1041")).value == 120
+
+    # While the outcome is waited for, the frames around the flow are entered again: they are not the step's.
+    around = {("faces/runtime.py", "Runtime.run")} | {
+        ("engine/turn.py", name) for name in ("claim_and_run", "call_flow")
+    }
+    named = named_in("Out")
+    assert trace.only(named) == named
+    assert [each for each in trace.public if each not in named and each not in around] == []
+
+
+async def test_the_way_back_is_the_one_that_the_page_names(tmp_path: Path):  # proves: RUN-3, RUN-5
+    url = f"sqlite:///{tmp_path}/a.db"
+    script = tmp_path / "victim.py"
+    script.write_text(VICTIM, encoding="utf-8")
+    victim = await asyncio.to_thread(subprocess.run, [sys.executable, str(script), url], check=False)
+    assert victim.returncode == -9
+    trace = Trace()
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def purchase(run: remit.Run, sku: str) -> str:
+        price = await run.step(fetch_quote, sku)
+        sys.setprofile(None)
+        outcome: str = await run.step(write, price)
+        return outcome
+
+    async with remit.open(url) as rt:
+        with trace.on():
+            assert (await rt.run(purchase, "A-1", id="po-1041")).value == "120"
+
+    named = named_in("Back")
+    assert trace.only(named) == named
