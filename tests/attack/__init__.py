@@ -1,0 +1,1 @@
+"""Attacks, one test each, with the exact answer."""
