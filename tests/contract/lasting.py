@@ -25,6 +25,7 @@ from tests.contract.suite import (
     open_incidents,
     row_of,
     take,
+    win,
 )
 from tests.support.clock import MovedClock
 from tests.support.journal import TENANT, WORKER, Hand, open_held, open_run, opening, read_stored, read_view
@@ -73,12 +74,12 @@ class LastingContract(StoreContract):
     async def test_an_epoch_is_never_used_twice(self, store, reopen, clock):  # proves: OWN-1, OWN-3
         row = await open_run(store, "po-1")
         clock.move(LEASE)
-        assert (await claim(store, row, "w-2")).epoch == 2
+        assert (await win(store, row, "w-2")).epoch == 2
         store = await reopen()
         row = await row_of(store, "po-1")
         assert (row.epoch, row.worker) == (2, "w-2")
         clock.move(LEASE)
-        assert (await claim(store, row, "w-3")).epoch == 3
+        assert (await win(store, row, "w-3")).epoch == 3
 
     async def test_a_release_a_quarantine_and_a_holder_last(self, store, reopen):  # proves: LOG-3, OWN-1
         await store.put_worker(WORKER_ROW)

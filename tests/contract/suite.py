@@ -24,6 +24,7 @@ from remit.store.protocol import (
     Claim,
     Move,
     Renewal,
+    Renewer,
     RunFilter,
     RunRow,
     Store,
@@ -80,11 +81,15 @@ async def claim(store: Store, row: RunRow, worker: str, **other: Any) -> RunRow 
     return await store.claim(Claim(row.run_key, row.epoch, worker, LEASE_MS, **other))
 
 
-async def take(store: Store, row: RunRow, worker: str, **other: Any) -> Hand:
-    """Claim, and begin an attempt."""
+async def win(store: Store, row: RunRow, worker: str, **other: Any) -> RunRow:
     claimed = await claim(store, row, worker, **other)
     assert claimed is not None, f"{worker} did not get {row.run}"
-    hand = Hand(store, claimed)
+    return claimed
+
+
+async def take(store: Store, row: RunRow, worker: str, **other: Any) -> Hand:
+    """Claim, and begin an attempt."""
+    hand = Hand(store, await win(store, row, worker, **other))
     await store.append(hand.start(worker))
     return hand
 
@@ -234,7 +239,7 @@ class StoreContract:
         made = await asyncio.gather(*wishes, store.open_run(opening(store, "new")), return_exceptions=True)
 
         assert [type(answer) for answer in made[:6]] == [LeaseLost if i in (2, 4) else type(None) for i in range(6)]
-        assert made[6] is not None and made[6].run == "new"
+        assert made[6] == await row_of(store, "new")
         for i, hand in enumerate(hands):
             assert len((await read_view(store, hand.row.run_key)).calls) == (0 if i in (2, 4) else 1)
 
@@ -278,18 +283,18 @@ class StoreContract:
     async def test_a_run_whose_lease_ran_out_is_given_away_under_a_higher_epoch(self, store, clock):  # proves: OWN-1
         row = await open_run(store, "po-1")
         clock.move(LEASE)
-        won = await claim(store, row, "w-2")
+        won = await win(store, row, "w-2")
         assert (won.epoch, won.worker) == (2, "w-2")
 
     async def test_the_run_of_a_proven_dead_worker_needs_no_waiting(self, store):  # proves: OWN-1
         row = await open_run(store, "po-1")
-        won = await claim(store, row, "w-2", dead=WORKER)
+        won = await win(store, row, "w-2", dead=WORKER)
         assert (won.epoch, won.worker) == (2, "w-2")
 
     async def test_a_claim_on_an_epoch_that_moved_gets_nothing(self, store):  # proves: OWN-1
         row = await open_run(store, "po-1", worker=None)
         assert await store.claim(Claim(row.run_key, row.epoch + 1, "w-2", LEASE_MS)) is None
-        first = await claim(store, row, "w-2")
+        first = await win(store, row, "w-2")
         assert await store.release(row.run_key, first.epoch)
         assert await claim(store, row, "w-3") is None  # free again, but not as it was seen
 
@@ -313,7 +318,7 @@ class StoreContract:
         clock.move(LEASE / 2)
 
         async def renew() -> set[int]:
-            renewer = await store.renewer()
+            renewer: Renewer = await store.renewer()
             try:
                 return await renewer.renew(WORKER, renewals, lease_ms=LEASE_MS)
             finally:

@@ -1,0 +1,151 @@
+"""File: one JSON document, for small and visible work in one process.
+
+Everything is in the document, and it is written anew, synced and renamed before an append
+returns; `file_document.py` says what it looks like, `file_disk.py` how it gets to the disk.
+
+Where it is weaker than `sqlite:`: one process at a time (a second one is refused), and each
+append writes the whole document, so a step costs more the longer all its runs are (RUN-13
+does not hold) and no peer takes over within a second (RUN-16). Leases are kept in
+memory between appends, because nobody else could take a run while the file is locked.
+Where it is stronger than `memory:`: it survives its process, and anybody can read it.
+
+Writing happens on a thread of its own. What is drafted there is believed only once it is on
+the disk: after a full disk the store says what the file says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Literal, TypeVar
+
+from remit.clock import Clock
+from remit.errors import StoreClosed, StoreRefused, StoreUnavailable
+from remit.store.batch import Answers
+from remit.store.file_disk import Disk, file_path
+from remit.store.file_document import FORM, DocumentWriter, PlainLedger, read_document
+from remit.store.memory import MemoryStore, draft_batch
+from remit.store.protocol import Finding, Ledger, Opening, Renewal, RunRow, Stored, Unit
+from remit.store.state import Draft, State
+
+T = TypeVar("T")
+
+
+class FileStore(MemoryStore):
+    """A store in one JSON document; see the protocol. clock: replaces this machine's clock, and the ledger says so."""
+
+    def __init__(self, path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
+        super().__init__(clock=clock)
+        self.path = file_path(path)
+        self.url = f"file:{self.path}"
+        self._is_clock_given = clock is not None
+        self._disk: Disk
+        self._document: DocumentWriter
+        self._thread: ThreadPoolExecutor
+
+    async def open(self) -> None:
+        """Raises StoreRefused: store.missing, .locked, .broken, .newer, .unwritable."""
+        if self._is_open:
+            return
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="remit-file")
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
+        except BaseException:
+            self._thread.shutdown(wait=True)
+            raise
+        self._start(_FileCommitter(self))
+
+    async def close(self) -> None:
+        if not self._is_open:
+            return
+        await super().close()
+        if os.getpid() == self._pid:
+            self._thread.shutdown(wait=True)
+            self._disk.release()
+
+    async def read_row(self, tenant: str, run: str) -> RunRow | None:
+        self._check()
+        self._disk.check()
+        return await super().read_row(tenant, run)
+
+    async def read_run(self, run_key: int) -> Stored | None:
+        self._check()
+        self._disk.check()
+        return await super().read_run(run_key)
+
+    def _findings(self) -> list[Finding]:
+        is_ours = self._disk.is_ours()
+        seen = (
+            f"{self._disk.path}, open in process {self._pid}" if is_ours else f"{self._disk.path} was changed or moved"
+        )
+        hint = "" if is_ours else "Put the file back while the program is stopped, and start it again."
+        return [Finding("file", is_ours, seen, hint)]
+
+    async def _write(self, act: Callable[[Draft], T]) -> T:
+        return await self._on_thread(lambda: self._write_down(act))
+
+    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> set[int]:
+        # Not written down: after a crash the lease is at worst over sooner, and its holder is dead.
+        self._check_process()
+        return await self._on_thread(lambda: self.write_now(lambda draft: draft.renew(worker, leases, lease_ms)))
+
+    async def _on_thread(self, act: Callable[[], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+        except RuntimeError as exc:
+            if self._is_open:
+                raise
+            raise StoreClosed("Nothing was done: the store was closed meanwhile.") from exc
+
+    def _write_down(self, act: Callable[[Draft], T]) -> T:
+        """Run `act` alone, and believe what it drafted once it is on the disk. Only this thread changes the state."""
+        draft = Draft(self._state, self._clock.now())
+        answer = act(draft)
+        if draft:
+            self._disk.replace(self._document.write(self._state, draft))
+            with self._lock:
+                draft.merge()
+        return answer
+
+    def _open(self) -> None:
+        disk = Disk(self.path)
+        try:
+            data = disk.read()
+            ledger, state = read_document(data, disk.path) if data is not None else (self._new_ledger(), State())
+            is_told = ledger.clock == "given" or not self._is_clock_given
+            if not is_told:
+                ledger = PlainLedger(ledger.origin, ledger.made_at, "given")
+            holders = {kept.row.worker for kept in state.runs.values()}
+            state.workers = {name: row for name, row in state.workers.items() if name in holders}
+            document = DocumentWriter(ledger)
+            if data is None or not is_told:
+                disk.replace(document.write(state, Draft(state, 0)))
+        except BaseException as exc:
+            disk.release()
+            if isinstance(exc, StoreUnavailable):
+                raise StoreRefused(exc.message, code="store.unwritable", hint="Let Remit write to its folder.") from exc
+            raise
+        self._disk, self._document, self._state = disk, document, state
+        self._ledger = Ledger(ledger.origin, FORM, ledger.clock)
+
+    def _new_ledger(self) -> PlainLedger:
+        word: Literal["database", "given"] = "given" if self._is_clock_given else "database"
+        return PlainLedger(secrets.token_hex(16), self._clock.now(), word)
+
+
+class _FileCommitter:
+    """All that waits shares one rewrite. Never on the calling thread: a sync would hold up the loop."""
+
+    inline_max = 0
+
+    def __init__(self, store: FileStore) -> None:
+        self._store = store
+
+    async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+        return await self._store._write(lambda draft: draft_batch(draft, units, openings))
+
+    def commit_now(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+        raise AssertionError("inline_max is 0")
