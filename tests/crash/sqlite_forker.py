@@ -16,27 +16,29 @@ import weakref
 
 from remit.errors import StoreClosed
 from remit.store.sqlite import SqliteStore
-from tests.support.scribe import Scribe
+from tests.support.journal import open_held
 
 
 def main(path: str) -> None:
     with asyncio.Runner() as runner:
         store = SqliteStore(path)
         runner.run(store.open())
-        scribe = runner.run(Scribe.open(store, "r-1"))
+        hand = runner.run(open_held(store, "r-1"))
         log = os.stat(path + "-wal").st_ino
         child = os.fork()
         if child == 0:
             asyncio.run(use(store))
             connection = weakref.ref(store._writer._connection)
-            del store, scribe
+            del store, hand
             gc.collect()
             print("child let go of its connections:", connection() is None, flush=True)
             os._exit(0)
         _, status = os.waitpid(child, 0)
         print("child ended with", status)
         print("log is the same:", os.stat(path + "-wal").st_ino == log)
-        print("parent wrote entry", runner.run(scribe.step(b"1")))
+        unit = hand.step()
+        runner.run(store.append(unit))
+        print("parent wrote entry", unit.seq_after)
         runner.run(store.close())
 
 

@@ -10,8 +10,9 @@ import asyncio
 import itertools
 import sys
 
+from remit.store.protocol import Claim
 from remit.store.sqlite import SqliteStore
-from tests.support.scribe import Scribe
+from tests.support.journal import LEASE_MS, Hand, open_held
 
 RUNS = 3
 
@@ -21,30 +22,33 @@ async def main(url: str, worker: str, commits: int) -> None:
     store = SqliteStore(url)
     await store.open()
     slot = worker.partition("-")[0]
-    scribes = [await hold(store, f"{slot}-{number}", worker) for number in range(RUNS)]
+    hands = [await hold(store, f"{slot}-{number}", worker) for number in range(RUNS)]
     for turn in itertools.count(1):
         if turn > commits > 0:
             break
         if turn % 3:
-            await say(scribes[turn % RUNS], f"{worker}-{turn}")
+            await say(store, hands[turn % RUNS], f"{worker}-{turn}")
         else:
-            await asyncio.gather(*(say(scribe, f"{worker}-{turn}") for scribe in scribes))
+            await asyncio.gather(*(say(store, hand, f"{worker}-{turn}") for hand in hands))
     await store.close()
     print("done", flush=True)
 
 
-async def hold(store: SqliteStore, run: str, worker: str) -> Scribe:
+async def hold(store: SqliteStore, run: str, worker: str) -> Hand:
     row = await store.read_row("default", run)
     if row is None:
-        return await Scribe.open(store, run, worker=worker)
-    scribe = await Scribe.take_over(store, row, worker=worker)
-    assert scribe is not None, "nobody else takes a run of this slot"
-    return scribe
+        return await open_held(store, run, worker=worker)
+    claimed = await store.claim(Claim(row.run_key, row.epoch, worker, LEASE_MS, dead=row.worker))
+    assert claimed is not None, "nobody else takes a run of this slot"
+    hand = Hand(store, claimed)
+    await store.append(hand.start(worker))
+    return hand
 
 
-async def say(scribe: Scribe, token: str) -> None:
-    seq = await scribe.step(f'"{token}"'.encode())
-    print("ack", scribe.row.run, seq, token, flush=True)
+async def say(store: SqliteStore, hand: Hand, token: str) -> None:
+    unit = hand.step(f'"{token}"'.encode())
+    await store.append(unit)
+    print("ack", hand.row.run, unit.seq_after, token, flush=True)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import pytest
 
 from remit.store.protocol import RunFilter
 from remit.store.sqlite import SqliteStore
-from tests.support.scribe import read_verified
+from tests.support.journal import read_view
 
 KILLS = int(os.environ.get("REMIT_KILLS", "40"))
 SLOTS = 2
@@ -89,7 +89,7 @@ async def missing(url: str, acknowledged: Acknowledged) -> Acknowledged:
     await store.open()
     found: Acknowledged = {}
     for row in await store.list_rows(RunFilter("default")):
-        run = await read_verified(store, row.run_key)
+        run = await read_view(store, row.run_key)
         for call in run.calls.values():
             assert call.value is not None
             found[row.run, call.seq] = call.value.decode().strip('"')

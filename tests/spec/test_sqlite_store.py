@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
@@ -15,12 +16,12 @@ import pytest
 
 from remit.errors import StoreClosed, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.machine import OPEN
-from remit.store.protocol import BLOB_BYTES_MIN, RunFilter, Store
+from remit.store.protocol import BLOB_BYTES_MIN, Renewal, RunFilter, Store
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite_connection import WAL_BYTES_MAX, check_version, settle, transact
 from remit.store.sqlite_rows import Q
 from tests.support.clock import MovedClock
-from tests.support.scribe import Scribe, opening, read_verified
+from tests.support.journal import Hand, open_held, opening, read_view
 
 ROOT = Path(__file__).parents[2]
 
@@ -77,7 +78,7 @@ def test_an_sqlite_that_keeps_its_commits_is_taken():  # proves: OWN-8
 
 
 async def test_a_new_file_is_readable_by_its_owner_alone(path: Path, store: SqliteStore):  # proves: OWN-8
-    await Scribe.open(store, "po-1")
+    await open_held(store, "po-1")
 
     assert {name.name: oct(name.stat().st_mode & 0o777) for name in path.parent.iterdir()} == {
         "purchases.db": "0o600",
@@ -185,7 +186,7 @@ def test_a_list_is_read_in_its_order_without_sorting(store: SqliteStore, other: 
 
 
 async def test_a_visitor_leaves_the_log_and_the_locks_alone(path: Path, store: SqliteStore):  # proves: OWN-8
-    scribe = await Scribe.open(store, "po-1")
+    hand = await open_held(store, "po-1")
     log = Path(f"{path}-wal").stat().st_ino
     locks = locks_held()
 
@@ -196,11 +197,11 @@ async def test_a_visitor_leaves_the_log_and_the_locks_alone(path: Path, store: S
 
     assert Path(f"{path}-wal").stat().st_ino == log
     assert locks_held() == locks != []
-    assert await scribe.step(b"1") == 3
+    assert await step(store, hand, b"1") == 3
 
 
 async def test_a_second_store_of_this_process_leaves_the_locks_alone(path: Path, store: SqliteStore):  # proves: OWN-8
-    await Scribe.open(store, "po-1")
+    await open_held(store, "po-1")
     log, locks = Path(f"{path}-wal").stat().st_ino, locks_held()
 
     await closed(SqliteStore(path))
@@ -226,9 +227,9 @@ def test_a_fork_can_not_use_the_store_and_does_no_harm(path: Path):  # proves: O
 async def test_an_append_waits_for_another_writer_without_holding_up_the_loop(
     store: SqliteStore, other: apsw.Connection
 ):  # proves: OWN-8
-    scribe = await Scribe.open(store, "po-1")
+    hand = await open_held(store, "po-1")
     other.execute("BEGIN IMMEDIATE")
-    waiting = asyncio.create_task(scribe.step(b"1"))
+    waiting = asyncio.create_task(step(store, hand, b"1"))
     for _ in range(100):
         await asyncio.sleep(0)  # the loop runs on while the writer waits
     assert not waiting.done()
@@ -239,19 +240,17 @@ async def test_an_append_waits_for_another_writer_without_holding_up_the_loop(
 
 
 async def test_a_renewal_waits_for_another_writer(store: SqliteStore, other: apsw.Connection):  # proves: OWN-8, OWN-1
-    from remit.store.protocol import Renewal
-
-    scribe = await Scribe.open(store, "po-1")
+    hand = await open_held(store, "po-1")
     renewer = await store.renewer()
     other.execute("BEGIN IMMEDIATE")
-    renewal = asyncio.create_task(renewer.renew("w-1", [Renewal(scribe.row.run_key, 1)], lease_ms=60_000))
+    renewal = asyncio.create_task(renewer.renew("w-1", [Renewal(hand.row.run_key, 1)], lease_ms=60_000))
     for _ in range(100):
         await asyncio.sleep(0)
     assert not renewal.done()
 
     other.execute("COMMIT")
 
-    assert await renewal == {scribe.row.run_key}
+    assert await renewal == {hand.row.run_key}
     await renewer.close()
 
 
@@ -266,14 +265,14 @@ def test_a_file_that_stays_busy_is_unavailable(path: Path, store: SqliteStore, o
 
 
 async def test_the_log_stays_bounded_while_reads_overlap(path: Path, store: SqliteStore):  # proves: OWN-8
-    scribe = await Scribe.open(store, "po-1")
+    hand = await open_held(store, "po-1")
     stop = threading.Event()
     readers = threading.Thread(target=read_without_a_gap, args=(path, stop))
     readers.start()
     try:
         longest, value = 0, b'"' + b"v" * 250_000 + b'"'
         for _ in range(3 * WAL_BYTES_MAX // 250_000):
-            await scribe.step(value)
+            await step(store, hand, value)
             longest = max(longest, Path(f"{path}-wal").stat().st_size)
     finally:
         stop.set()
@@ -286,68 +285,68 @@ async def test_the_log_stays_bounded_while_reads_overlap(path: Path, store: Sqli
 
 
 async def test_a_file_that_was_moved_takes_nothing(path: Path, store: SqliteStore):  # proves: RUN-3
-    scribe = await Scribe.open(store, "po-1")
+    hand = await open_held(store, "po-1")
     path.rename(path.with_suffix(".old"))
 
     with pytest.raises(StoreUnavailable) as caught:
-        await scribe.step(b"1")
+        await step(store, hand, b"1")
     assert caught.value.code == "store.moved"
 
     path.with_suffix(".old").rename(path)
-    assert (await read_verified(store, scribe.row.run_key)).calls == {}
+    assert (await read_view(store, hand.row.run_key)).calls == {}
 
 
 async def test_a_full_disk_writes_nothing_and_the_next_call_goes_on(store: SqliteStore):  # proves: RUN-3
-    scribe = await Scribe.open(store, "po-1")
+    hand = await open_held(store, "po-1")
     pages = store._writer._connection  # the limit belongs to a connection, so it is set on the writer's own
     pages.pragma("max_page_count", pages.pragma("page_count") + 1)
 
     with pytest.raises(StoreUnavailable) as caught:
-        await scribe.step(b'"' + b"v" * 100_000 + b'"')
+        await step(store, hand, b'"' + b"v" * 100_000 + b'"')
     assert caught.value.code == "store.full"
 
     pages.pragma("max_page_count", 1_000_000)
     row = await store.read_row("default", "po-1")
     assert row is not None
-    scribe = Scribe(store, row)
-    await scribe.step(b"1", name="s-1")
-    assert list((await read_verified(store, row.run_key)).calls) == ["s-1"]
+    hand = Hand(store, row)
+    await store.append(hand.step(name="s-1"))
+    assert list((await read_view(store, row.run_key)).calls) == ["s-1"]
 
 
 async def test_entries_beyond_the_end_of_the_row_refuse_only_that_run(
     store: SqliteStore, other: apsw.Connection
 ):  # proves: LOG-3, LOG-4
-    victim, *rest = [await Scribe.open(store, f"po-{number}") for number in range(4)]
+    victim, *rest = [await open_held(store, f"po-{number}") for number in range(4)]
     head, seq = victim.pen.head, victim.pen.seq
-    await victim.step(b"1")
+    await step(store, victim, b"1")
     other.execute("UPDATE run SET head = ?, seq = ? WHERE run_key = ?", (head, seq, victim.row.run_key))
     row = await store.read_row("default", "po-0")
     assert row is not None
 
-    got = await asyncio.gather(*(s.step(b"2") for s in [Scribe(store, row), *rest]), return_exceptions=True)
+    got = await asyncio.gather(*(step(store, hand, b"2") for hand in [Hand(store, row), *rest]), return_exceptions=True)
 
     assert isinstance(got[0], Tampered) and got[0].code == "chain.head"
     assert got[1:] == [3, 3, 3]
 
 
 async def test_a_lost_large_value_is_seen_as_tampering(store: SqliteStore, other: apsw.Connection):  # proves: LOG-4
-    scribe = await Scribe.open(store, "po-1")
-    await scribe.step(b'"' + b"v" * BLOB_BYTES_MIN + b'"')
-    assert len((await read_verified(store, scribe.row.run_key)).calls) == 1
+    hand = await open_held(store, "po-1")
+    await step(store, hand, b'"' + b"v" * BLOB_BYTES_MIN + b'"')
+    assert len((await read_view(store, hand.row.run_key)).calls) == 1
 
     other.execute("DELETE FROM blob")
 
     with pytest.raises(Tampered) as caught:
-        await read_verified(store, scribe.row.run_key)
+        await read_view(store, hand.row.run_key)
     assert (caught.value.code, caught.value.seq) == ("chain.hash", 3)
 
 
 async def test_a_run_key_is_never_given_twice(store: SqliteStore, other: apsw.Connection):
-    first = await Scribe.open(store, "po-1")
+    first = await open_held(store, "po-1")
     other.execute("DELETE FROM entry")
     other.execute("DELETE FROM run")
 
-    second = await Scribe.open(store, "po-1")
+    second = await open_held(store, "po-1")
 
     assert second.row.run_key > first.row.run_key
 
@@ -373,7 +372,7 @@ async def test_a_closed_store_says_so(path: Path):
 
 
 async def test_the_doctor_looks_at_everything_that_matters(store: SqliteStore):  # proves: OWN-8
-    await Scribe.open(store, "po-1")
+    await open_held(store, "po-1")
     findings = await store.examine()
 
     assert all(finding.ok for finding in findings)
@@ -394,7 +393,7 @@ async def test_the_doctor_sees_a_damaged_file(path: Path):  # proves: OWN-8
     store = SqliteStore(path)
     await store.open()
     for number in range(40):
-        await Scribe.open(store, f"po-{number}")
+        await open_held(store, f"po-{number}")
     await store.close()
     with path.open("r+b") as file:  # nobody has it open now
         file.seek(4096 * 7)
@@ -410,12 +409,10 @@ async def test_the_doctor_sees_a_damaged_file(path: Path):  # proves: OWN-8
 
 
 async def test_the_doctor_counts_leases_that_ran_out(path: Path):  # proves: OWN-8
-    from datetime import timedelta
-
     clock = MovedClock()
     store = SqliteStore(path, clock=clock)
     await store.open()
-    await Scribe.open(store, "po-1")
+    await open_held(store, "po-1")
     clock.move(timedelta(minutes=2))
     (leases,) = [f for f in await store.examine() if f.name == "leases"]
     await store.close()
@@ -433,6 +430,12 @@ async def test_a_copied_file_is_the_same_ledger(path: Path):
     assert first.ledger == second.ledger
     await first.close()
     await second.close()
+
+
+async def step(store: Store, hand: Hand, value: bytes) -> int:
+    unit = hand.step(value)
+    await store.append(unit)
+    return unit.seq_after
 
 
 async def refused(store: SqliteStore, code: str) -> None:
