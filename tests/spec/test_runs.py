@@ -333,3 +333,42 @@ async def test_the_window_is_pinned_when_the_run_is_opened(storage: Storage, clo
     assert opened.window_end == clock.now() + timedelta(hours=8) // timedelta(microseconds=1)
     assert (opened.flow, opened.by, opened.behalf) == ("letters", "agent:buyer", "user:dana")
     assert (opened.contract.version, opened.contract.risk, opened.contract.resume) == ("7", "medium", ["anyone"])
+
+
+@pytest.mark.parametrize("is_raising", [True, False])
+async def test_a_call_that_the_flow_left_behind_writes_nothing_after_the_end(storage: Storage, is_raising: bool):  # proves: LOG-2
+    release = asyncio.Event()
+
+    async def slow() -> str:
+        await release.wait()
+        return "late"
+
+    @remit.flow(contract=OPEN)
+    async def leaving(run: remit.Run) -> None:
+        left = asyncio.ensure_future(run.step(slow))
+        left.add_done_callback(lambda task: task.exception())
+        await run.step(Step("a", str), 1)
+        release.set()  # the step that was left behind finishes while the last entry waits for its commit
+        if is_raising:
+            raise RuntimeError("gone")
+
+    async with storage.open() as rt:
+        if is_raising:
+            with pytest.raises(remit.StepError):
+                await rt.run(leaving, id="r")
+        else:
+            await rt.run(leaving, id="r")
+        view = (await rt.show("r")).view  # the journal verifies
+        assert (view.status, list(view.calls)) == ("waiting" if is_raising else "completed", ["a"])
+
+
+async def test_many_callers_in_two_runtimes_make_each_step_run_once(database: Storage):  # proves: RUN-11, OWN-1
+    counted = Counted()
+    flow = letters(counted, "a", "b")
+    ids = [f"r{n}" for n in range(10)]
+    async with database.open() as one, database.open() as two:
+        for id in ids[::2]:
+            await one.start(flow, id=id)
+        outcomes = await asyncio.gather(*(rt.run(flow, id=id) for id in ids for rt in (one, two) for _ in range(3)))
+    assert [o.value for o in outcomes] == [["A", "B"]] * 60
+    assert sorted(counted.ran) == ["a"] * 10 + ["b"] * 10

@@ -106,18 +106,18 @@ def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
 
 
 async def claim(host: Host, row: RunRow) -> RunRow | None:
-    """Hold the run; None where a living worker does, or somebody was faster."""
-    dead = row.worker if await is_holder_gone(host, row) else None
-    return await host.store.claim(Claim(row.run_key, row.epoch, host.worker, host.lease_ms, dead=dead))
+    """Hold the run; None where a living worker does, or somebody was faster. The caller has this process's turn at it."""
+    holder = row.worker
+    # With the turn being ours, a lease of our own is one that an earlier attempt could not give back.
+    is_gone = holder is not None and (holder == host.worker or await is_holder_dead(host, holder))
+    return await host.store.claim(
+        Claim(row.run_key, row.epoch, host.worker, host.lease_ms, dead=holder if is_gone else None)
+    )
 
 
-async def is_holder_gone(host: Host, row: RunRow) -> bool:
-    """Whether the worker that holds the run is proven to work on it no more. False says "alive or unknown"."""
-    if row.worker is None:
-        return False
-    if row.worker == host.worker:
-        return row.run_key not in host.turns  # an attempt of our own that could not give its lease back
-    known = await host.store.read_worker(row.worker)
+async def is_holder_dead(host: Host, worker: str) -> bool:
+    """Whether a worker is proven dead. False says "alive or unknown"."""
+    known = await host.store.read_worker(worker)
     return known is not None and is_proven_dead(known)
 
 

@@ -16,7 +16,7 @@ from remit.clock import Clock
 from remit.engine.lease import Lease
 from remit.engine.replay import Replay
 from remit.engine.signals import AttemptClosed
-from remit.errors import DefinitionIncompatible, LeaseLost
+from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost
 from remit.facts import kinds
 from remit.facts.entry import SALT_BYTES, Entry, Pen
 from remit.facts.kinds import AttemptStarted, Fact
@@ -43,12 +43,11 @@ class Attempt:
         "lease",
         "replay",
         "run_id",
-        "run_key",
     )
 
     def __init__(self, store: Store, clock: Clock, view: RunView, pen: Pen, lease: Lease) -> None:
         self._store, self._clock, self._pen = store, clock, pen
-        self.lease, self.run_key, self.run_id = lease, lease.run_key, view.identity.run
+        self.lease, self.run_id = lease, view.identity.run
         self.closed_by: BaseException | None = None
         self._riding: list[Entry] = []
         self._before = pen.head  # where the chain stood when the oldest riding entry was sealed
@@ -87,29 +86,26 @@ class Attempt:
             self._before = self._pen.head
         self._riding.append(self._seal(kind, body, name, value))
 
-    async def append(
-        self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None, move: Move | None = None
-    ) -> None:
+    async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Seal an entry and make it durable, with all that rides. Raises AttemptClosed where it was not written."""
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         self.ride(kind, body, name=name, value=value)
-        entries, self._riding = self._riding, []
-        pen, move, self._first_move = self._pen, move or self._first_move, None
-        unit = Unit(self.run_key, "main", self._before, pen.head, pen.seq, entries, self.lease.epoch, move)
         try:
-            await self._store.append(unit)
+            await self._store.append(self._unit(None))
         except Exception as exc:
             self.close(exc)
             raise AttemptClosed from exc
 
     async def end(self, fact: Fact, move: Move, value: bytes | None) -> None:
         """Write the last entry of this turn and give the lease back in the same commit. Raises what stopped it."""
-        try:
-            await self.append(type(fact).__name__, kinds.write(fact), value=value, move=move)
-        except AttemptClosed:
-            assert self.closed_by is not None
-            raise self.closed_by from None
+        if self.closed_by is not None:
+            raise self.closed_by
+        self.ride(type(fact).__name__, kinds.write(fact), value=value)
+        unit = self._unit(move)
+        # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
+        self.close(CallRefused("The attempt had ended when this call came; nothing was written.", code="attempt.ended"))
+        await self._store.append(unit)
         self.has_ended = True
 
     def close(self, why: BaseException) -> None:
@@ -117,6 +113,14 @@ class Attempt:
         if self.closed_by is None:
             self.closed_by = why
             self.replay.stop(AttemptClosed())
+
+    def _unit(self, move: Move | None) -> Unit:
+        """All that was sealed and not yet handed to the store."""
+        entries, self._riding = self._riding, []
+        move, self._first_move = move or self._first_move, None
+        return Unit(
+            self.lease.run_key, "main", self._before, self._pen.head, self._pen.seq, entries, self.lease.epoch, move
+        )
 
     def _seal(self, kind: str, body: bytes, name: str | None, value: bytes | None) -> Entry:
         salted = None if value is None else (os.urandom(SALT_BYTES), value)

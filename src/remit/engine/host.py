@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from remit.clock import Clock
 from remit.engine.lease import Keeper
-from remit.engine.outcome import Outcome
 from remit.store.protocol import Store
 
 
@@ -16,7 +15,7 @@ from remit.store.protocol import Store
 class Host:
     """One opened runtime. Belongs to one event loop.
 
-    turns: the attempts of this process that are under way, by run key; a second caller waits for the first's.
+    turns: runs at which this process works, by run id; set when the turn is over. A second caller waits for it.
     """
 
     store: Store
@@ -26,4 +25,4 @@ class Host:
     lease_ms: int
     keeper: Keeper
     threads: Executor
-    turns: dict[int, asyncio.Future[Outcome]] = field(default_factory=dict)
+    turns: dict[str, asyncio.Event] = field(default_factory=dict)

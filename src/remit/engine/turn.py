@@ -14,12 +14,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from remit.clock import monotonic_ms
-from remit.engine.admit import Found, Order, check_order, claim, find, is_holder_gone, open_run
+from remit.engine.admit import Found, Order, check_order, claim, find, is_holder_dead, open_run
 from remit.engine.attempt import Attempt
 from remit.engine.flow import Flow
 from remit.engine.host import Host
@@ -29,7 +30,7 @@ from remit.engine.place import place
 from remit.engine.run import Run, SyncRun
 from remit.engine.signals import AttemptClosed
 from remit.engine.step import text_of, type_name
-from remit.errors import DefinitionIncompatible, LeaseHeld, LeaseLost, RemitError, StepError, StoreError
+from remit.errors import DefinitionIncompatible, LeaseHeld, LeaseLost, RemitError, RunAbsent, StepError, StoreError
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import ENDED, Status
@@ -41,30 +42,69 @@ _POLL_SECONDS_MIN, _POLL_SECONDS_MAX = 0.01, 0.25
 
 async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting: bool) -> Outcome:
     """Start a run or go on with it, until it ends or parks. Raises what stopped it, or LeaseHeld unless is_waiting."""
-    sent_ms = monotonic_ms()
-    made = await open_run(host, flow, order, is_held=True)
-    if made is not None:
-        return await _take_turn(host, flow, made.view, made.row, sent_ms)
     has_waited = False
     while True:
-        found = await find(host, order.run)
-        check_order(found.view, flow, order)
-        if found.view.status in ENDED or (has_waited and _is_parked(found)):
-            return outcome_of(found.view, flow.result_codec)
-        own = host.turns.get(found.row.run_key)
-        if own is not None and is_waiting:
-            return await asyncio.shield(own)
-        sent_ms = monotonic_ms()
-        held = await claim(host, found.row)
-        if held is None and not is_waiting:
-            raise LeaseHeld(f"Run {order.run!r} is held by worker {found.row.worker}; nothing was done.")
-        if held is None:
-            await _until_free(host, found.row)
-            has_waited = True
-        elif (held.head, held.post_head) != (found.row.head, found.row.post_head):
-            await host.store.release(held.run_key, held.epoch)  # somebody appended while this journal was verified
+        other = host.turns.get(order.run)
+        if other is None:
+            with _own_turn(host, order.run):
+                found = await _try_turn(host, flow, order, is_new=not has_waited, is_settled=has_waited)
+            if isinstance(found, Outcome):
+                return found
         else:
-            return await _take_turn(host, flow, found.view, held, sent_ms)
+            found = await _holder(host, flow, order)
+        if not is_waiting:
+            raise LeaseHeld(f"Run {order.run!r} is held by worker {found.worker if found else host.worker}; nothing was done.")
+        if other is not None:
+            await other.wait()
+        elif found is not None:
+            await _until_free(host, found)
+        has_waited = True
+
+
+@contextmanager
+def _own_turn(host: Host, run: str) -> Iterator[None]:
+    """Nobody else in this process takes a turn at this run meanwhile; from before it is held until after it is given back."""
+    over = host.turns[run] = asyncio.Event()
+    try:
+        yield
+    finally:
+        del host.turns[run]
+        over.set()
+
+
+async def _try_turn(
+    host: Host, flow: Flow[Any], order: Order, *, is_new: bool, is_settled: bool
+) -> Outcome | RunRow | None:
+    """The outcome; or the row of a run that another worker holds; or None where it moved while it was looked at.
+
+    is_new: the run may not exist yet. is_settled: an attempt was waited for, so what it left is the answer.
+    """
+    sent_ms = monotonic_ms()
+    made = await open_run(host, flow, order, is_held=True) if is_new else None
+    if made is not None:
+        return await _take_turn(host, flow, made.view, made.row, sent_ms)
+    found = await find(host, order.run)
+    check_order(found.view, flow, order)
+    if found.view.status in ENDED or (is_settled and _is_parked(found)):
+        return outcome_of(found.view, flow.result_codec)
+    sent_ms = monotonic_ms()
+    held = await claim(host, found.row)
+    if held is None:
+        return found.row
+    if (held.head, held.post_head) != (found.row.head, found.row.post_head):
+        await host.store.release(held.run_key, held.epoch)  # somebody appended while this journal was verified
+        return None
+    return await _take_turn(host, flow, found.view, held, sent_ms)
+
+
+async def _holder(host: Host, flow: Flow[Any], order: Order) -> RunRow | None:
+    """The row of a run at which this process works already, after a look whether the caller asks for that very run."""
+    try:
+        found = await find(host, order.run)
+    except RunAbsent:
+        return None  # it is being opened
+    check_order(found.view, flow, order)
+    return found.row
 
 
 def _is_parked(found: Found) -> bool:
@@ -98,9 +138,9 @@ async def _until_free(host: Host, row: RunRow) -> None:
         await asyncio.sleep(pause)
         pause = min(pause * 2, _POLL_SECONDS_MAX)
         now = await host.store.read_row(row.tenant, row.run)
-        if now is None or now.worker is None or now.epoch != row.epoch or now.quarantined:
+        if now is None or now.worker is None or now.epoch != row.epoch or now.quarantined or now.worker == host.worker:
             return
-        if now.lease_until <= await host.store.now() or await is_holder_gone(host, now):
+        if now.lease_until <= await host.store.now() or await is_holder_dead(host, now.worker):
             return
 
 
@@ -114,9 +154,7 @@ class _Turn:
 
 
 async def _take_turn(host: Host, flow: Flow[Any], view: RunView, row: RunRow, sent_ms: int) -> Outcome:
-    """One attempt under a lease that was just granted. Whoever asks for the run meanwhile waits for this."""
-    shared: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    host.turns[row.run_key] = shared
+    """One attempt under a lease that was just granted."""
 
     def on_lost() -> None:
         attempt.close(LeaseLost(f"Run {row.run!r} is held by somebody else; nothing more was written."))
@@ -124,20 +162,12 @@ async def _take_turn(host: Host, flow: Flow[Any], view: RunView, row: RunRow, se
     lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=sent_ms, on_lost=on_lost)
     attempt = _attempt(host, flow, view, row, lease)
     try:
-        outcome = await _run_flow(_Turn(host, flow, view, row, attempt))
-        shared.set_result(outcome)
-        return outcome
+        return await _run_flow(_Turn(host, flow, view, row, attempt))
     except BaseException as exc:
         attempt.close(exc)
-        if isinstance(exc, Exception):
-            shared.set_exception(exc)
-            shared.exception()  # nobody may be waiting
-        else:
-            shared.cancel()
         await _hand_back(host, attempt, exc)
         raise
     finally:
-        del host.turns[row.run_key]
         host.keeper.drop(lease)
 
 
@@ -153,7 +183,7 @@ async def _hand_back(host: Host, attempt: Attempt, why: BaseException) -> None:
     if attempt.has_ended or isinstance(why, LeaseLost):
         return
     try:
-        await host.store.release(attempt.run_key, attempt.lease.epoch)
+        await host.store.release(attempt.lease.run_key, attempt.lease.epoch)
     except StoreError:
         return  # the lease runs out by itself; `why` is what the caller must hear
 

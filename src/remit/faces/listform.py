@@ -125,4 +125,4 @@ def _runtime(store: str | Store | LoadSave) -> Runtime:
         from remit.store.two_method import TwoMethodStore
 
         return open_runtime(TwoMethodStore(store))
-    return open_runtime(store)  # type: ignore[arg-type]  # a store object, or open_runtime says what it is not
+    return open_runtime(store)
