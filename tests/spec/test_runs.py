@@ -372,3 +372,26 @@ async def test_many_callers_in_two_runtimes_make_each_step_run_once(database: St
         outcomes = await asyncio.gather(*(rt.run(flow, id=id) for id in ids for rt in (one, two) for _ in range(3)))
     assert [o.value for o in outcomes] == [["A", "B"]] * 60
     assert sorted(counted.ran) == ["a"] * 10 + ["b"] * 10
+
+
+async def test_what_a_closed_runtime_still_held_is_taken_over_at_once(database: Storage):  # proves: OWN-1, FX-12
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    async def hang(n: int) -> int:
+        begun.set()
+        await go.wait()
+        return n
+
+    @remit.flow(contract=OPEN)
+    async def hanging(run: remit.Run) -> Any:
+        return await run.step(hang, 1)
+
+    rt = await database.open(lease_ms=600_000).open()
+    task = asyncio.create_task(rt.run(hanging, id="r"))
+    await begun.wait()
+    await rt.close()
+    go.set()
+    with pytest.raises(remit.StoreClosed):
+        await task
+    async with database.open() as rt:
+        assert (await rt.run(hanging, id="r")).value == 1

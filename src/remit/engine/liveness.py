@@ -35,6 +35,7 @@ class ProcessLock:
         folder.mkdir(mode=0o700, exist_ok=True)
         _prune(folder)
         self.pid = os.getpid()
+        self.workers: set[str] = set()  # of the runtimes that are open
         self.path = folder / f"{self.pid}-{secrets.token_hex(6)}.lock"
         self._file: IO[bytes] = self.path.open("xb")
         fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,17 +48,26 @@ class ProcessLock:
         return cls._own
 
 
-def worker_row(started_at: int) -> WorkerRow:
-    """A new worker identity of this process. Several runtimes of one process share its lock."""
+def enlist(started_at: int) -> WorkerRow:
+    """A new worker of this process. Several runtimes of one process share its lock."""
     lock = ProcessLock.own()
-    return WorkerRow(f"{lock.pid}-{secrets.token_hex(4)}", _host(), str(lock.path), started_at)
+    row = WorkerRow(f"{lock.pid}-{secrets.token_hex(4)}", _host(), str(lock.path), started_at)
+    lock.workers.add(row.worker)
+    return row
+
+
+def retire(worker: str) -> None:
+    """The runtime of this worker was closed: what it still holds may be taken over at once."""
+    ProcessLock.own().workers.discard(worker)
 
 
 def is_proven_dead(row: WorkerRow) -> bool:
-    """Whether the process behind a worker is gone for certain. False says "alive or unknown"."""
+    """Whether a worker is gone for certain. False says "alive or unknown"."""
     own = ProcessLock.own()
-    if row.host != _host() or not row.host or row.lock_path == str(own.path):
+    if row.host != _host() or not row.host:
         return False
+    if row.lock_path == str(own.path):
+        return row.worker not in own.workers  # opening our own file, and closing it, would drop our lock
     return _is_free(row.lock_path)
 
 

@@ -24,7 +24,7 @@ from remit.engine.admit import Found, Order, check_order, find, open_run, verify
 from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.lease import LEASE_MS_DEFAULT, Keeper
-from remit.engine.liveness import worker_row
+from remit.engine.liveness import enlist, retire
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
 from remit.engine.turn import claim_and_run, wait_for
@@ -182,7 +182,7 @@ class Runtime:
             raise StoreClosed("The runtime is open already; nothing was done.", code="store.open")
         await self._store.open()
         try:
-            worker = worker_row(self._clock.now())
+            worker = enlist(self._clock.now())
             await self._store.put_worker(worker)
         except BaseException:
             await self._store.close()
@@ -205,6 +205,7 @@ class Runtime:
             await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
             host.threads.shutdown(wait=False)
             await host.store.close()
+            retire(host.worker)
 
     async def __aenter__(self) -> Runtime:
         return await self.open()
