@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remit.errors import StoreClosed, StoreRefused, StoreUnavailable, Tampered
+from remit.errors import LeaseLost, StoreClosed, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.machine import OPEN
 from remit.store.protocol import BLOB_BYTES_MIN, Renewal, RunFilter, Store
 from remit.store.sqlite import SqliteStore
@@ -168,6 +168,21 @@ def test_the_hot_update_touches_no_index(store: SqliteStore, other: apsw.Connect
     assert "IdxInsert" in moving  # the status is indexed, so this one shows that the check sees it
 
 
+@pytest.mark.parametrize("is_ending", [False, True])
+@pytest.mark.parametrize("column", ["epoch = epoch + 1", "lease_until = 0", "quarantined = 1", "head = zeroblob(32)"])
+async def test_both_hot_statements_compare_the_row(
+    store: SqliteStore, other: apsw.Connection, column: str, is_ending: bool
+):  # proves: OWN-3
+    hand = await open_held(store, "po-1")
+    other.execute(f"UPDATE run SET {column}")
+
+    with pytest.raises(LeaseLost):
+        await store.append(hand.end() if is_ending else hand.step())
+
+    assert other.execute("SELECT count(*) FROM entry").get == 2
+    assert other.execute("SELECT status FROM run").get == "running"
+
+
 def test_the_open_statuses_are_the_machines():
     listed = [part.split(")")[0] for sql in Q.values() for part in sql.split("status IN (")[1:]]
 
@@ -237,6 +252,24 @@ async def test_an_append_waits_for_another_writer_without_holding_up_the_loop(
     other.execute("COMMIT")
 
     assert await waiting == 3
+
+
+async def test_an_append_waits_for_a_claim_without_holding_up_the_loop(
+    store: SqliteStore, other: apsw.Connection
+):  # proves: OWN-8
+    hand, unheld = await open_held(store, "po-1"), await open_held(store, "po-2")
+    other.execute("BEGIN IMMEDIATE")
+    release = asyncio.create_task(store.release(unheld.row.run_key, 1))  # the writer's thread waits with it
+    for _ in iter(store._writer._lock.locked, True):
+        await asyncio.sleep(0)
+    append = asyncio.create_task(step(store, hand, b"1"))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert not append.done()
+
+    other.execute("COMMIT")
+
+    assert (await release, await append) == (True, 3)
 
 
 async def test_a_renewal_waits_for_another_writer(store: SqliteStore, other: apsw.Connection):  # proves: OWN-8, OWN-1

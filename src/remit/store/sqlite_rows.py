@@ -17,7 +17,7 @@ from remit.store.queries import load_queries
 Q = load_queries("sqlite")
 LANES: dict[str, int] = {"main": 0, "post": 1}
 _KEY_MAX = 2**63 - 1
-_CHARACTER_LAST = "\U0010ffff"  # no id holds it
+_CHARACTER_LAST = "\U0010ffff"  # is no character, so no id holds it
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:

@@ -96,13 +96,13 @@ WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined =
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: list_by_prefix
--- Runs whose id begins with ?7, compared character by character; ?8 lies behind all of them.
+-- Runs whose id lies between a prefix and ?8, which is behind all that begin with it: no wildcards.
 SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until
 FROM run
 WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
   AND (?6 IS NULL OR status = ?6)
-  AND run >= ?7 AND run < ?8 AND substr(run, 1, length(?7)) = ?7
+  AND run >= ?7 AND run < ?8
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: put_worker
