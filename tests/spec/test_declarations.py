@@ -30,7 +30,9 @@ def test_a_contract_must_say_who_may_resume(options: dict[str, Any], code: str):
 
 
 def test_windows_follow_the_risk_unless_the_contract_says_otherwise():  # proves: GATE-8
-    hours = {risk: Contract(version="1", resume="anyone", risk=risk).window_us / 3.6e9 for risk in ("low", "medium", "high")}  # type: ignore[arg-type]
+    hours = {
+        risk: Contract(version="1", resume="anyone", risk=risk).window_us / 3.6e9 for risk in ("low", "medium", "high")
+    }  # type: ignore[arg-type]
     assert hours == {"low": 24, "medium": 8, "high": 0.5}
     assert Contract(version="1", resume="anyone", risk="high", window=timedelta(days=5)).window_us == 5 * 86_400_000_000
 
@@ -74,7 +76,9 @@ def test_a_step_needs_a_name_and_one_outcome():
             remit.Step(name, print)
 
 
-@pytest.mark.parametrize("bad", ["", " r", "r ", "a\nb", "a\tb", "a\x00b", "\u202e", "a\u200bb", "\ud800", "x" * 201, "remit:x", 7])
+@pytest.mark.parametrize(
+    "bad", ["", " r", "r ", "a\nb", "a\tb", "a\x00b", "\u202e", "a\u200bb", "\ud800", "x" * 201, "remit:x", 7]
+)
 async def test_an_id_that_can_not_be_seen_is_refused_at_the_door(bad: Any):
     """Case C32, attack 55."""
 

@@ -170,7 +170,12 @@ async def test_another_executor_or_flow_is_refused_and_changes_nothing(storage: 
     async with storage.open() as rt:
         await rt.run(letters(counted, "a"), id="r", by="agent:buyer", behalf="user:dana")
         before = await rt.read("r")
-        for by, behalf in ((None, None), ("agent:other", "user:dana"), ("agent:buyer", None), ("agent:buyer", "user:x")):
+        for by, behalf in (
+            (None, None),
+            ("agent:other", "user:dana"),
+            ("agent:buyer", None),
+            ("agent:buyer", "user:x"),
+        ):
             with pytest.raises(remit.ExecutorMismatch):
                 await rt.run(letters(counted, "a"), id="r", by=by, behalf=behalf)
 
@@ -336,7 +341,9 @@ async def test_the_window_is_pinned_when_the_run_is_opened(storage: Storage, clo
 
 
 @pytest.mark.parametrize("is_raising", [True, False])
-async def test_a_call_that_the_flow_left_behind_writes_nothing_after_the_end(storage: Storage, is_raising: bool):  # proves: LOG-2
+async def test_a_call_that_the_flow_left_behind_writes_nothing_after_the_end(
+    storage: Storage, is_raising: bool
+):  # proves: LOG-2
     release = asyncio.Event()
 
     async def slow() -> str:

@@ -12,6 +12,7 @@ loses therefore closes its attempt, because everything sealed after it would los
 from __future__ import annotations
 
 import os
+
 from remit.clock import Clock
 from remit.engine.lease import Lease
 from remit.engine.replay import Replay

@@ -72,5 +72,7 @@ def verify(origin: str, stored: Stored) -> list[chain.Read]:
     journal = chain.verify(identity, heads, stored.main, stored.post)
     for entry in journal.main[1:]:
         if entry.header.kind not in RESERVED_KINDS[INCIDENTS]:
-            raise chain.tampered(identity, "chain.move", f"{entry.header.kind} in {INCIDENTS}", "main", entry.header.seq)
+            raise chain.tampered(
+                identity, "chain.move", f"{entry.header.kind} in {INCIDENTS}", "main", entry.header.seq
+            )
     return journal.main[1:]

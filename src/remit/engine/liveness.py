@@ -21,7 +21,6 @@ from typing import IO
 
 from remit.store.protocol import WorkerRow
 
-
 _KEPT_SECONDS = 7 * 86_400
 
 

@@ -11,7 +11,9 @@ from remit.facts.kinds import RunOpened
 from remit.store.protocol import Opening
 
 
-def draw_up(host: Host, run: str, opened: RunOpened, data: bytes, *, at: int, is_held: bool) -> tuple[Opening, Identity]:
+def draw_up(
+    host: Host, run: str, opened: RunOpened, data: bytes, *, at: int, is_held: bool
+) -> tuple[Opening, Identity]:
     """What the store is asked to make. data: input bytes. is_held: this worker takes the run at once, under epoch 1."""
     identity = Identity(host.store.ledger.origin, host.tenant, run, 1, opened.flow)
     salt = os.urandom(SALT_BYTES)

@@ -15,10 +15,10 @@ from remit.engine.admit import Found
 from remit.engine.attempt import Attempt
 from remit.engine.flow import Flow
 from remit.engine.host import Host
+from remit.engine.invoke import call_flow
 from remit.engine.lease import Lease
 from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed
-from remit.engine.turn import call_flow
 from remit.errors import DefinitionIncompatible, FlowMismatch, StepError
 from remit.facts.entry import Pen
 from remit.facts.view import Recorded, RunView

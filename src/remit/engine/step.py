@@ -27,6 +27,7 @@ from remit.errors import StepError, Tampered
 from remit.facts.kinds import StepFailed, write
 from remit.facts.view import Recorded
 
+
 async def perform(
     attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
 ) -> Any:
@@ -78,7 +79,9 @@ def outcome_of(run_id: str, step: Step[..., Any], recorded: Recorded) -> Any:
     if isinstance(fact, StepFailed):
         raise StepError(run=run_id, name=recorded.name, error_type=fact.error, detail=detail_of(recorded.value))
     if recorded.kind != "StepDone" or recorded.value is None:
-        raise Tampered(f"{recorded.name!r} of run {run_id!r} is recorded as {recorded.kind}, and the flow asks for a step.")
+        raise Tampered(
+            f"{recorded.name!r} of run {run_id!r} is recorded as {recorded.kind}, and the flow asks for a step."
+        )
     return step.codec.read(recorded.value, where=recorded.name)
 
 

@@ -12,32 +12,29 @@ does not end the run: it waits for repair, and only the calls that failed run ag
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from remit.clock import monotonic_ms
-from remit.engine.admit import Found, Order, check_order, claim, find, is_holder_dead, open_run
+from remit.engine.admit import Order, check_order, claim, find, open_run
 from remit.engine.attempt import Attempt
+from remit.engine.ending import expire, park, refuse
 from remit.engine.flow import Flow
 from remit.engine.host import Host
+from remit.engine.invoke import call_flow
 from remit.engine.lease import Lease
-from remit.engine.outcome import Outcome, detail, outcome_of
-from remit.engine.place import place
-from remit.engine.run import Run, SyncRun
+from remit.engine.outcome import Outcome, outcome_of
+from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed
-from remit.engine.step import text_of, type_name
-from remit.errors import DefinitionIncompatible, LeaseHeld, LeaseLost, RemitError, RunAbsent, StepError, StoreError
+from remit.engine.watch import is_parked, until_free
+from remit.errors import DefinitionIncompatible, LeaseHeld, LeaseLost, RunAbsent, StoreError
 from remit.facts.entry import Pen
-from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
+from remit.facts.kinds import AttemptStarted, RunEnded
 from remit.facts.machine import ENDED, Status
 from remit.facts.view import RunView
 from remit.store.protocol import Move, RunRow
-
-_POLL_SECONDS_MIN, _POLL_SECONDS_MAX = 0.01, 0.25
 
 
 async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting: bool) -> Outcome:
@@ -50,14 +47,18 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
                 found = await _try_turn(host, flow, order, is_new=not has_waited, is_settled=has_waited)
             if isinstance(found, Outcome):
                 return found
+            if found is None:
+                continue
         else:
             found = await _holder(host, flow, order)
         if not is_waiting:
-            raise LeaseHeld(f"Run {order.run!r} is held by worker {found.worker if found else host.worker}; nothing was done.")
+            raise LeaseHeld(
+                f"Run {order.run!r} is held by worker {found.worker if found else host.worker}; nothing was done."
+            )
         if other is not None:
             await other.wait()
-        elif found is not None:
-            await _until_free(host, found)
+        else:
+            await until_free(host, found)
         has_waited = True
 
 
@@ -85,7 +86,7 @@ async def _try_turn(
         return await _take_turn(host, flow, made.view, made.row, sent_ms)
     found = await find(host, order.run)
     check_order(found.view, flow, order)
-    if found.view.status in ENDED or (is_settled and _is_parked(found)):
+    if found.view.status in ENDED or (is_settled and is_parked(found)):
         return outcome_of(found.view, flow.result_codec)
     sent_ms = monotonic_ms()
     held = await claim(host, found.row)
@@ -105,43 +106,6 @@ async def _holder(host: Host, flow: Flow[Any], order: Order) -> RunRow | None:
         return None  # it is being opened
     check_order(found.view, flow, order)
     return found.row
-
-
-def _is_parked(found: Found) -> bool:
-    return found.row.worker is None and found.view.status not in (Status.QUEUED, Status.RUNNING)
-
-
-async def wait_for(host: Host, run: str) -> Found:
-    """The run when it ends or parks, whoever works at it. Raises RunAbsent, RunQuarantined, Tampered."""
-    while True:
-        found = await find(host, run)
-        if found.view.status in ENDED or _is_parked(found):
-            return found
-        await _until_moved(host, found.row)
-
-
-async def _until_moved(host: Host, row: RunRow) -> None:
-    """Wait until the row shows another status, or nobody holding what somebody held."""
-    pause = _POLL_SECONDS_MIN
-    while True:
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, _POLL_SECONDS_MAX)
-        now = await host.store.read_row(row.tenant, row.run)
-        if now is None or now.quarantined or now.status != row.status or (now.worker is None) != (row.worker is None):
-            return
-
-
-async def _until_free(host: Host, row: RunRow) -> None:
-    """Wait until the row says that the attempt is over, or its lease ran out, or its holder is proven dead."""
-    pause = _POLL_SECONDS_MIN
-    while True:
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, _POLL_SECONDS_MAX)
-        now = await host.store.read_row(row.tenant, row.run)
-        if now is None or now.worker is None or now.epoch != row.epoch or now.quarantined or now.worker == host.worker:
-            return
-        if now.lease_until <= await host.store.now() or await is_holder_dead(host, now.worker):
-            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +156,7 @@ async def _run_flow(turn: _Turn) -> Outcome:
     host, flow, view, attempt = turn.host, turn.flow, turn.view, turn.attempt
     run_id = attempt.run_id
     if max(host.clock.now(), view.last_at) > view.opened.window_end:
-        return await _expire(attempt)
+        return await expire(attempt)
     try:
         given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
         result = await call_flow(flow, Run(attempt, host.clock, host.threads), given)
@@ -204,7 +168,7 @@ async def _run_flow(turn: _Turn) -> Outcome:
     except AttemptClosed:
         raise await _stopped(turn) from None
     except Exception as exc:
-        error = await _stopped(turn) if attempt.closed_by is not None else await _park(attempt, flow, exc)
+        error = await _stopped(turn) if attempt.closed_by is not None else await park(attempt, flow.name, exc)
         if error is exc:
             raise
         raise error from exc
@@ -212,92 +176,11 @@ async def _run_flow(turn: _Turn) -> Outcome:
     return Outcome(run_id, Status.COMPLETED, result=twin)
 
 
-async def _expire(attempt: Attempt) -> Outcome:
-    words = "Its window was over before it could go on; nothing more was run."
-    fact, move = RunEnded(code="window_over", status="expired"), Move("expired", "window_over", release=True)
-    await attempt.end(fact, move, detail(words))
-    return Outcome(attempt.run_id, Status.EXPIRED, "window_over", words)
-
-
 async def _stopped(turn: _Turn) -> BaseException:
-    """Why the attempt was closed under the flow. A mismatch of code and journal is written down, once."""
+    """Why the attempt was closed under the flow."""
     why = turn.attempt.closed_by
     assert why is not None
     if isinstance(why, DefinitionIncompatible):
-        view, words = turn.view, detail(why.message)
-        if view.parked is None or (view.parked.code, view.last_value) != (why.code, words):
-            # Only draws can ride on the attempt that was refused; they are dropped with it.
-            parking = _attempt(turn.host, turn.flow, view, turn.row, turn.attempt.lease)
-            await parking.end(RunParked(code=why.code, reason="repair"), Move("waiting", why.code, release=True), words)
-            turn.attempt.has_ended = True
+        parking = _attempt(turn.host, turn.flow, turn.view, turn.row, turn.attempt.lease)
+        turn.attempt.has_ended = await refuse(parking, turn.view, why)
     return why
-
-
-async def _park(attempt: Attempt, flow: Flow[Any], exc: Exception) -> RemitError:
-    """The run waits for mended code or surroundings; the error for its caller."""
-    error = exc
-    if not isinstance(error, RemitError):
-        error = StepError(run=attempt.run_id, name=flow.name, error_type=type_name(exc), detail=text_of(exc))
-    calls = sorted(attempt.failed & _named_behind(exc))
-    fact = RunParked(calls=calls, code=error.code, reason="repair")
-    await attempt.end(fact, Move("waiting", error.code, release=True), detail(error.message))
-    return error
-
-
-def _named_behind(exc: BaseException) -> set[str]:
-    """Names of the step errors behind an exception, through causes, contexts and groups."""
-    names: set[str] = set()
-    seen: set[int] = set()
-    queue: list[BaseException | None] = [exc]
-    while queue:
-        error = queue.pop()
-        if error is None or id(error) in seen:
-            continue
-        seen.add(id(error))
-        if isinstance(error, StepError):
-            names.add(error.name)
-        if isinstance(error, BaseExceptionGroup):
-            queue.extend(error.exceptions)
-        queue.append(error.__cause__)
-        if not error.__suppress_context__:
-            queue.append(error.__context__)
-    return names
-
-
-async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
-    """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
-    arguments = (given,) if flow.takes_input else ()
-    token = place.set("flow")
-    try:
-        if flow.is_async:
-            return await flow.fn(run, *arguments)
-        return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop), *arguments), flow.name)
-    finally:
-        place.reset(token)
-
-
-async def _in_own_thread(function: Callable[[asyncio.AbstractEventLoop], Any], name: str) -> Any:
-    """A pool would let a flow that waits for its steps starve them of threads."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(result: Any, error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is not None:
-            done.set_exception(error)
-        else:
-            done.set_result(result)
-
-    def work() -> None:
-        result, error = None, None
-        try:
-            result = context.run(function, loop)
-        except BaseException as exc:
-            error = RuntimeError("the flow raised StopIteration") if isinstance(exc, StopIteration) else exc
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, result, error)
-
-    threading.Thread(target=work, name=f"remit-flow-{name}", daemon=True).start()
-    return await done

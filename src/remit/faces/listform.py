@@ -74,7 +74,9 @@ async def run_async(
     """The same, inside an event loop."""
     for step in steps:
         if not isinstance(step, Step):
-            raise Refused(f"{step!r} is not a step; nothing was done.", code="step.unknown", hint='Use `Step("name", fn)`.')
+            raise Refused(
+                f"{step!r} is not a step; nothing was done.", code="step.unknown", hint='Use `Step("name", fn)`.'
+            )
     final: list[State] = []
 
     async def every_step(run: Run, state: State) -> None:

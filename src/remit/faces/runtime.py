@@ -27,7 +27,8 @@ from remit.engine.lease import LEASE_MS_DEFAULT, Keeper
 from remit.engine.liveness import enlist, retire
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
-from remit.engine.turn import claim_and_run, wait_for
+from remit.engine.turn import claim_and_run
+from remit.engine.watch import wait_for
 from remit.errors import FlowMismatch, Refused, RunAbsent, StoreClosed, Tampered
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import check_id, check_principal
@@ -104,7 +105,9 @@ class Runtime:
         host = await self._ready()
         found = await find(host, id)
         if found.view.opened.flow != flow.name:
-            raise FlowMismatch(f"Run {id!r} belongs to flow {found.view.opened.flow!r}, not {flow.name!r}; nothing was done.")
+            raise FlowMismatch(
+                f"Run {id!r} belongs to flow {found.view.opened.flow!r}, not {flow.name!r}; nothing was done."
+            )
         opened = found.view.opened
         order = Order(id, opened.by, opened.behalf, found.view.input)
         return await claim_and_run(host, flow, order, is_waiting=wait)
@@ -237,7 +240,9 @@ class Runtime:
 
     async def _ready(self) -> Host:
         if self._host is None:
-            raise StoreClosed("The runtime is not open; nothing was done.", hint="Use it inside `async with remit.open(...)`.")
+            raise StoreClosed(
+                "The runtime is not open; nothing was done.", hint="Use it inside `async with remit.open(...)`."
+            )
         return self._host
 
     def _call(self, name: str, work: Coroutine[Any, Any, T]) -> T:
@@ -277,13 +282,18 @@ def open(
     lease_ms: 1,000 to 600,000. Raises Refused for what can't be opened; opening itself happens at `with`.
     """
     return Runtime(
-        store_for(store, clock=clock) if isinstance(store, str) else store, tenant=tenant, clock=clock, lease_ms=lease_ms
+        store_for(store, clock=clock) if isinstance(store, str) else store,
+        tenant=tenant,
+        clock=clock,
+        lease_ms=lease_ms,
     )
 
 
 def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | None) -> Order:
     if not isinstance(flow, Flow):
-        raise Refused(f"{flow!r} is not a flow; nothing was done.", code="flow.unknown", hint="Declare it with `@remit.flow`.")
+        raise Refused(
+            f"{flow!r} is not a flow; nothing was done.", code="flow.unknown", hint="Declare it with `@remit.flow`."
+        )
     check_id(id, "run id")
     executor = check_principal(by, "executor") if by is not None else LOCAL
     if behalf is not None:

@@ -142,4 +142,3 @@ class Pen:
 
 def _text(value: str | None) -> str:
     return encode(value).decode()
-
