@@ -534,7 +534,7 @@ class StoreContract:
         await store.close()
         await waiting
         await store.open()
-        assert (await read_stored(store, hand.row.run_key)).row.seq == 3
+        assert (await row_of(store, "po-1")).seq == 3
 
     async def test_a_store_belongs_to_the_loop_that_opened_it(self, store):
         hand = await open_held(store, "po-1")
