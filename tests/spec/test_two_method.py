@@ -62,7 +62,22 @@ async def test_a_mapping_of_plain_types_is_saved_whole_at_each_append():  # prov
     await store.append(hand.step(b'{"total":3}'))
     await store.close()
 
-    row = "tenant run gen flow by status code opened_at window_end head seq post_head post_seq epoch".split()
+    row = [
+        "tenant",
+        "run",
+        "gen",
+        "flow",
+        "by",
+        "status",
+        "code",
+        "opened_at",
+        "window_end",
+        "head",
+        "seq",
+        "post_head",
+        "post_seq",
+        "epoch",
+    ]
     assert shapes == [(["remit", "ledger", *row, "main", "post"], count) for count in (1, 2, 3)]
     mapping = json.loads(keeper.saved["po-1"])
     assert (mapping["run"], mapping["status"], mapping["seq"], mapping["epoch"]) == ("po-1", "running", 3, 1)
