@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from remit.errors import LeaseLost, LoadError, Refused, SaveError, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.kinds import RunQuarantined
-from remit.store.protocol import Claim
+from remit.store.protocol import Claim, Renewal
 from remit.store.two_method import TwoMethodStore
+from tests.support.clock import MovedClock
 from tests.support.journal import (
     INCIDENTS,
     LEASE_MS,
@@ -363,6 +365,52 @@ async def test_of_runs_that_are_saved_together_one_failure_is_its_own():  # prov
     made = await asyncio.gather(*(store.append(hand.step()) for hand in hands), return_exceptions=True)
     assert [type(answer) for answer in made] == [type(None), type(None), SaveError, type(None)]
     assert [(await found(store, f"r-{i}")).seq for i in range(4)] == [3, 3, 2, 3]
+    await store.close()
+
+
+class Held(Plain):
+    """Its third save waits until the test lets it go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_begun, self.may_end = threading.Event(), threading.Event()
+
+    def save(self, mapping: dict[str, Any]) -> None:
+        if mapping["seq"] == 3:
+            self.has_begun.set()
+            assert self.may_end.wait(60)
+        super().save(mapping)
+
+
+async def test_a_renewal_during_a_save_is_not_lost(clock: MovedClock):  # proves: OWN-1
+    keeper = Held()
+    store = TwoMethodStore(keeper, clock=clock)
+    await store.open()
+    hand = await open_held(store, "po-1")
+    saving = asyncio.create_task(store.append(hand.step()))
+    await asyncio.to_thread(keeper.has_begun.wait)
+    clock.move(timedelta(milliseconds=LEASE_MS / 2))
+    renewer = await store.renewer()
+    assert await renewer.renew(WORKER, [Renewal(hand.row.run_key, 1)], lease_ms=LEASE_MS) == {hand.row.run_key}
+    keeper.may_end.set()
+    await saving
+    assert (await found(store)).lease_until == clock.now() + LEASE_MS * 1_000
+    await store.close()
+
+
+async def test_a_release_waits_for_the_save_that_is_under_way():  # proves: OWN-1, RUN-3
+    keeper = Held()
+    store = await opened(keeper)
+    hand = await open_held(store, "po-1")
+    saving = asyncio.create_task(store.append(hand.step()))
+    await asyncio.to_thread(keeper.has_begun.wait)
+    releasing = asyncio.create_task(store.release(hand.row.run_key, 1))
+    await asyncio.sleep(0)
+    keeper.may_end.set()
+    await saving
+    assert await releasing
+    row = await found(store)
+    assert (row.seq, row.worker) == (3, None)
     await store.close()
 
 

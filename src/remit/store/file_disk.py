@@ -51,7 +51,7 @@ class Disk:
     def __init__(self, path: str) -> None:
         """Take the file. Raises StoreRefused: store.missing, .broken, .locked, .unwritable; nothing is held then."""
         self.path = os.path.realpath(path)
-        self._folder, self._pid = os.path.dirname(self.path), os.getpid()
+        self._folder = os.path.dirname(self.path)
         self._seen: Signature | None = None
         self._guard = threading.Lock()
         _check_place(self.path, self._folder)
@@ -109,11 +109,10 @@ class Disk:
             raise CommitUnknown(f"{self.path} was replaced, and its folder can't be synced: {exc.strerror}.") from exc
 
     def release(self) -> None:
-        """Let other processes have it. In a forked child this does nothing: the lock is the parent's."""
-        if os.getpid() == self._pid:
-            os.close(self._lock_file)
-            with _open_lock:
-                _open_here.pop(self.path, None)
+        """Let other processes have it. Not for a forked child: the lock is its parent's."""
+        os.close(self._lock_file)
+        with _open_lock:
+            _open_here.pop(self.path, None)
 
     def _write_beside(self, temporary: str, data: bytes) -> Signature:
         _remove(temporary)
