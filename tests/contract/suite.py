@@ -203,6 +203,7 @@ class StoreContract:
         await store.append(unit)
         row = await row_of(store, "po-1")
         assert (row.status, row.code, row.worker, row.lease_until, row.epoch) == ("failed", "boom", None, 0, 1)
+        assert not await is_written(store, hand.step())
 
     async def test_two_writers_of_the_same_seq_do_not_fork_the_journal(self, store):  # proves: LOG-1, OWN-3
         row = await open_run(store, "po-1")
@@ -242,6 +243,16 @@ class StoreContract:
         assert made[6] == await row_of(store, "new")
         for i, hand in enumerate(hands):
             assert len((await read_view(store, hand.row.run_key)).calls) == (0 if i in (2, 4) else 1)
+
+    async def test_a_unit_whose_caller_went_away_is_written_all_the_same(self, store):  # proves: RUN-3
+        hand = await open_held(store, "po-1")
+        waiting = asyncio.create_task(store.append(hand.step()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await store.append(hand.step())
+        assert waiting.cancelled()
+        assert (await read_stored(store, hand.row.run_key)).row.seq == 4
+        await read_view(store, hand.row.run_key)
 
     async def test_large_values_come_back_like_small_ones(self, store):  # proves: RUN-3, LOG-1
         sizes = [BLOB_BYTES_MIN - 2, BLOB_BYTES_MIN, BLOB_BYTES_MIN + 1, 2 * BLOB_BYTES_MIN]
@@ -550,6 +561,7 @@ class StoreContract:
         assert set(await asyncio.to_thread(lambda: asyncio.run(elsewhere()))) == {"store.loop"}
         await store.append(Hand(store, await row_of(store, "po-1")).start())
 
+    @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but ask
     async def test_a_forked_child_is_refused_and_does_no_harm(self, store):
         hand = await open_held(store, "po-1")
         unit = hand.step()

@@ -245,6 +245,7 @@ async def test_what_a_killed_process_had_appended_is_there(path):  # proves: RUN
     await store.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but ask
 async def test_the_lock_outlives_a_fork_and_is_not_inherited(path):  # proves: OWN-1
     store = await opened(path)
     child = os.fork()
