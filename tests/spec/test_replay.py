@@ -228,9 +228,8 @@ async def test_branches_have_names_of_their_own(storage: Storage):  # proves: RU
         with pytest.raises(remit.StepError):
             await rt.run(remit.flow(contract=OPEN, name="staged")(flow), id="r")
         view = (await rt.show("r")).view
-    assert sorted(view.calls) == [
-        "a%25b/fetch", "a%25b/fetch#2", "a%2Fb/fetch", "a%2Fb/fetch#2", "c#2/fetch", "c#2/fetch#2", "c/fetch", "c/fetch#2",
-    ]  # fmt: skip
+    branches = ("a%25b", "a%2Fb", "c#2", "c")
+    assert sorted(view.calls) == [f"{branch}/fetch{again}" for branch in branches for again in ("", "#2")]
 
 
 async def test_the_winner_of_a_race_is_recorded_and_the_loser_never_begins(storage: Storage):  # proves: RUN-8

@@ -48,8 +48,8 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
     """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
     if flow.contract.resume != "anyone":
         raise NotBuilt(
-            f"Flow {flow.name!r} may be resumed by {', '.join(flow.contract.roles)}, and this version can't look up roles; "
-            "nothing was opened."
+            f"Flow {flow.name!r} may be resumed by {', '.join(flow.contract.roles)}, and this version can't look up "
+            "roles; nothing was opened."
         )
     now = host.clock.now()
     opened = RunOpened(
@@ -106,7 +106,7 @@ def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
 
 
 async def claim(host: Host, row: RunRow) -> RunRow | None:
-    """Hold the run; None where a living worker does, or somebody was faster. The caller has this process's turn at it."""
+    """Hold the run; None where a living worker does, or somebody was faster. The caller has this process's turn."""
     holder = row.worker
     # With the turn being ours, a lease of our own is one that an earlier attempt could not give back.
     is_gone = holder is not None and (holder == host.worker or await is_holder_dead(host, holder))

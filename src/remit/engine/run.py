@@ -124,7 +124,7 @@ class Call:
 
 
 class SyncRun:
-    """A run, as its plain synchronous flow sees it. The flow has a thread of its own; every call waits for its outcome."""
+    """A run, as its plain synchronous flow sees it. The flow has a thread of its own; a call waits for its outcome."""
 
     __slots__ = ("_loop", "_run")
 

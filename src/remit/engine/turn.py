@@ -49,22 +49,20 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
                 return found
             if found is None:
                 continue
-        else:
-            found = await _holder(host, flow, order)
-        if not is_waiting:
-            raise LeaseHeld(
-                f"Run {order.run!r} is held by worker {found.worker if found else host.worker}; nothing was done."
-            )
-        if other is not None:
-            await other.wait()
-        else:
+            if not is_waiting:
+                raise LeaseHeld(f"Run {order.run!r} is held by worker {found.worker}; nothing was done.")
             await until_free(host, found)
+        else:
+            await _check_known(host, flow, order)
+            if not is_waiting:
+                raise LeaseHeld(f"Run {order.run!r} is held by this process; nothing was done.")
+            await other.wait()
         has_waited = True
 
 
 @contextmanager
 def _own_turn(host: Host, run: str) -> Iterator[None]:
-    """Nobody else in this process takes a turn at this run meanwhile; from before it is held until after it is given back."""
+    """Nobody else in this process takes a turn at this run, from before it is held until after it is given back."""
     over = host.turns[run] = asyncio.Event()
     try:
         yield
@@ -98,14 +96,13 @@ async def _try_turn(
     return await _take_turn(host, flow, found.view, held, sent_ms)
 
 
-async def _holder(host: Host, flow: Flow[Any], order: Order) -> RunRow | None:
-    """The row of a run at which this process works already, after a look whether the caller asks for that very run."""
+async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
+    """Does the caller ask for the very run at which this process works already?"""
     try:
         found = await find(host, order.run)
     except RunAbsent:
-        return None  # it is being opened
+        return  # it is being opened; what the caller asked for is checked when that is over
     check_order(found.view, flow, order)
-    return found.row
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,7 +93,7 @@ class Runtime:
     async def start(
         self, flow: Flow[Any], input: Any = None, *, id: str, by: str | None = None, behalf: str | None = None
     ) -> str:
-        """Open a run for a later `run` or `resume`; its id, once the run is on disk. The same call again is the same run."""
+        """Open a run for a later `run` or `resume`; its id, once the run is on disk. Again: the same run."""
         order = _order(flow, input, id, by, behalf)
         host = await self._ready()
         if await open_run(host, flow, order, is_held=False) is None:

@@ -56,7 +56,7 @@ def check_principal(text: object, what: str) -> str:
 
 
 def check_name(text: str, what: str) -> str:
-    """The name of a flow or step. Raises IdRefused: it must be visible, free of `/` and `#`, and not begin with `run.`."""
+    """The name of a flow or step. Raises IdRefused: visible, free of `/` and `#`, and not beginning with `run.`."""
     check_id(text, what)
     if text.startswith(RUN_PREFIX):
         raise IdRefused(f"The {what} {text!r} begins with `run.`, as recorded draws and races do; nothing was done.")

@@ -1,0 +1,68 @@
+"""How a turn ends when the flow did not return: parked for repair, refused, or out of time.
+
+An exception that leaves the flow does not end the run: it waits for repair, and only the
+calls that failed run again. A mismatch of code and journal is written down once, however
+often the same code tries.
+"""
+
+from __future__ import annotations
+
+from remit.engine.attempt import Attempt
+from remit.engine.outcome import Outcome, detail
+from remit.engine.step import text_of, type_name
+from remit.errors import DefinitionIncompatible, RemitError, StepError
+from remit.facts.kinds import RunEnded, RunParked
+from remit.facts.machine import Status
+from remit.facts.view import RunView
+from remit.store.protocol import Move
+
+
+async def expire(attempt: Attempt) -> Outcome:
+    """The run's window is over."""
+    words = "Its window was over before it could go on; nothing more was run."
+    fact, move = RunEnded(code="window_over", status="expired"), Move("expired", "window_over", release=True)
+    await attempt.end(fact, move, detail(words))
+    return Outcome(attempt.run_id, Status.EXPIRED, "window_over", words)
+
+
+async def refuse(parking: Attempt, view: RunView, why: DefinitionIncompatible) -> bool:
+    """Write down that code and journal disagree, unless that is what the run waits for already; whether it was written.
+
+    parking: an attempt in which nothing was sealed. On the one that was refused only draws can ride; they are dropped.
+    """
+    words = detail(why.message)
+    if view.parked is not None and (view.parked.code, view.last_value) == (why.code, words):
+        return False
+    await parking.end(RunParked(code=why.code, reason="repair"), Move("waiting", why.code, release=True), words)
+    return True
+
+
+async def park(attempt: Attempt, flow_name: str, exc: Exception) -> RemitError:
+    """The run waits for mended code or surroundings; the error for its caller."""
+    error = exc
+    if not isinstance(error, RemitError):
+        error = StepError(run=attempt.run_id, name=flow_name, error_type=type_name(exc), detail=text_of(exc))
+    calls = sorted(attempt.failed & _named_behind(exc))
+    fact = RunParked(calls=calls, code=error.code, reason="repair")
+    await attempt.end(fact, Move("waiting", error.code, release=True), detail(error.message))
+    return error
+
+
+def _named_behind(exc: BaseException) -> set[str]:
+    """Names of the step errors behind an exception, through causes, contexts and groups."""
+    names: set[str] = set()
+    seen: set[int] = set()
+    queue: list[BaseException | None] = [exc]
+    while queue:
+        error = queue.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        if isinstance(error, StepError):
+            names.add(error.name)
+        if isinstance(error, BaseExceptionGroup):
+            queue.extend(error.exceptions)
+        queue.append(error.__cause__)
+        if not error.__suppress_context__:
+            queue.append(error.__context__)
+    return names

@@ -1,0 +1,52 @@
+"""Invoking a flow: on the loop when it is async, in a thread of its own when it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from remit.engine.flow import Flow
+from remit.engine.place import place
+from remit.engine.run import Run, SyncRun
+
+
+async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
+    """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
+    arguments = (given,) if flow.takes_input else ()
+    token = place.set("flow")
+    try:
+        if flow.is_async:
+            return await flow.fn(run, *arguments)
+        return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop), *arguments), flow.name)
+    finally:
+        place.reset(token)
+
+
+async def _in_own_thread(function: Callable[[asyncio.AbstractEventLoop], Any], name: str) -> Any:
+    """A pool would let a flow that waits for its steps starve them of threads."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function, loop)
+        except BaseException as exc:
+            error = RuntimeError("the flow raised StopIteration") if isinstance(exc, StopIteration) else exc
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=work, name=f"remit-flow-{name}", daemon=True).start()
+    return await done
