@@ -1,0 +1,209 @@
+"""Postgres: for many machines, and for a database that is kept, copied and watched already.
+
+    writer      one connection; all appends of this process, one batch at a time
+    pool        a few connections, made when they are first needed: reads, claims, releases
+    renewers    one connection each
+
+Where it is weaker than a cluster of its own: one primary takes all writes, and a commit is
+as durable as `synchronous_commit` and the standbys make it: after a failover to a standby
+that was behind, the newest entries may be missing. Whoever owns the database can replace
+it as a whole. Where it is stronger than `sqlite:`: many machines, and one clock for all.
+
+Connections keep prepared statements and settings. Behind a pooler use session pooling, or
+connect directly: transaction pooling breaks both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from remit.clock import Clock
+from remit.errors import CommitUnknown, StoreClosed
+from remit.store import postgres_doctor, postgres_rows
+from remit.store.batch import GroupCommit
+from remit.store.postgres_connection import (
+    CONNECT_S,
+    FAILURES,
+    Connection,
+    Pool,
+    check_url,
+    is_lost,
+    is_worth_another_try,
+    make_pool,
+    now_or_null,
+    unavailable,
+)
+from remit.store.postgres_link import TRIES, Link
+from remit.store.postgres_renewer import PostgresRenewer
+from remit.store.postgres_rows import Q
+from remit.store.postgres_schema import open_database
+from remit.store.postgres_writer import PostgresWriter
+from remit.store.protocol import (
+    Claim,
+    Counters,
+    Finding,
+    Ledger,
+    Opening,
+    Renewer,
+    RunFilter,
+    RunRow,
+    Stored,
+    Unit,
+    WorkerRow,
+)
+
+T = TypeVar("T")
+
+_POOL_MAX = 4
+
+
+class PostgresStore:
+    """A store in schema `remit` of one Postgres database; see the protocol.
+
+    url: `postgresql://user:password@host:port/database`; what it leaves out comes from `PGHOST`, `~/.pgpass` and
+    so on. Raises Refused `url.refused`. clock: replaces the database's clock, and the ledger says so from then on.
+    """
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self.url = check_url(url)  # without its password
+        self.counters = Counters()
+        self._url, self._clock = url, clock
+        self._is_open, self._pid = False, os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ledger: Ledger | None = None
+        self._link: Link
+        self._group: GroupCommit
+        self._pool: Pool
+
+    @property
+    def ledger(self) -> Ledger:
+        if self._ledger is None:
+            raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
+        return self._ledger
+
+    async def open(self) -> None:
+        """Raises StoreUnavailable where no server answers, StoreRefused `store.missing`, `.unauthorized`,
+        `.unwritable`, `.postgres_version`, `.setting`, `.foreign`, `.newer`, `.broken`, and Refused `url.refused`.
+        """
+        if self._is_open:
+            return
+        self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
+        connection, self._ledger = await open_database(self._url, self.url, self._clock)
+        self._link = Link(self._url, self._ledger.origin, connection)
+        try:
+            await self._link.start()
+            self._pool = await make_pool(self._url, size_max=_POOL_MAX)
+        except BaseException:
+            await self._link.close()
+            raise
+        self._group = GroupCommit(PostgresWriter(self._link, self._clock), self.counters)
+        self._is_open = True
+
+    async def close(self) -> None:
+        if not self._is_open:
+            return
+        if os.getpid() != self._pid:
+            self._is_open = False  # the parent's connections: even closing them here would be wrong
+            return
+        await self._group.close()
+        self._is_open = False
+        try:
+            await asyncio.wait_for(self._pool.close(), 5)
+        except FAILURES:
+            self._pool.terminate()
+        await self._link.close()
+
+    async def now(self) -> int:
+        self._check()
+        given = now_or_null(self._clock)
+        return given if given is not None else int(await self._read(lambda c: c.fetchval(Q["read_now"])))
+
+    async def append(self, unit: Unit) -> None:
+        self._check()
+        await self._group.append(unit)
+
+    async def open_run(self, opening: Opening) -> RunRow | None:
+        self._check()
+        return await self._group.open_run(opening)
+
+    async def claim(self, claim: Claim) -> RunRow | None:
+        values = (claim.run_key, claim.worker, claim.lease_ms * 1_000, claim.epoch_seen, claim.dead)
+        return await self._write(
+            lambda c: postgres_rows.one_row(c, Q["claim"], *values, now_or_null(self._clock)), "a claim"
+        )
+
+    async def release(self, run_key: int, epoch: int) -> bool:
+        found = await self._write(lambda c: c.fetchrow(Q["release"], run_key, epoch), "a release")
+        return found is not None
+
+    async def renewer(self) -> Renewer:
+        self._check_process()
+        link = Link(self._url, self.ledger.origin)
+        await link.start()
+        return PostgresRenewer(link, self._clock, self._check_process)
+
+    async def read_row(self, tenant: str, run: str) -> RunRow | None:
+        return await self._read(lambda c: postgres_rows.read_row(c, tenant, run))
+
+    async def read_run(self, run_key: int) -> Stored | None:
+        return await self._read(lambda c: postgres_rows.read_run(c, run_key))
+
+    async def list_rows(self, which: RunFilter) -> list[RunRow]:
+        return await self._read(lambda c: postgres_rows.list_rows(c, which))
+
+    async def put_worker(self, row: WorkerRow) -> None:
+        values = (row.worker, row.host, row.lock_path, row.started_at)
+        await self._read(lambda c: c.execute(Q["put_worker"], *values))  # twice is as good as once
+
+    async def read_worker(self, worker: str) -> WorkerRow | None:
+        return await self._read(lambda c: postgres_rows.read_worker(c, worker))
+
+    async def examine(self) -> list[Finding]:
+        now = now_or_null(self._clock)
+        return await self._read(lambda c: postgres_doctor.examine(c, self.url, self.ledger, now))
+
+    def _check_process(self) -> None:
+        if not self._is_open:
+            raise StoreClosed("Nothing was done: the store is closed.")
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
+            )
+
+    def _check(self) -> None:
+        self._check_process()
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreClosed("Nothing was done: the store was opened in another event loop.", code="store.loop")
+
+    async def _read(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+        """What may be asked twice: where the answer is lost, it is."""
+        self._check()
+        for turn in range(TRIES):
+            try:
+                async with self._pool.acquire(timeout=CONNECT_S) as connection:
+                    return await act(connection)
+            except FAILURES as exc:
+                if turn == TRIES - 1 or not (is_lost(exc) or is_worth_another_try(exc)):
+                    raise unavailable(exc) from exc
+            await asyncio.sleep(0.02 * 2**turn)
+        raise AssertionError("unreachable")
+
+    async def _write(self, act: Callable[[Connection], Awaitable[T]], what: str) -> T:
+        """One statement outside of the batches. Raises CommitUnknown where its answer is lost."""
+        self._check()
+        for turn in range(TRIES):
+            is_sent = False
+            try:
+                async with self._pool.acquire(timeout=CONNECT_S) as connection:
+                    is_sent = True
+                    return await act(connection)
+            except FAILURES as exc:
+                if is_sent and is_lost(exc):
+                    raise CommitUnknown(f"The database took {what} and did not answer: {exc}.") from exc
+                if turn == TRIES - 1 or not (is_lost(exc) or is_worth_another_try(exc)):
+                    raise unavailable(exc) from exc
+            await asyncio.sleep(0.02 * 2**turn)
+        raise AssertionError("unreachable")

@@ -1,0 +1,61 @@
+"""Rows: how runs, entries and workers are read from Postgres. Each function is one short read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from remit.facts.entry import Entry, Lane
+from remit.store.postgres_connection import Connection, Row
+from remit.store.protocol import RunFilter, RunRow, Stored, WorkerRow
+from remit.store.queries import load_queries
+
+Q = load_queries("postgres")
+LANES: dict[str, int] = {"main": 0, "post": 1}
+
+_NAMES: tuple[Lane, ...] = ("main", "post")
+_KEY_MAX = 2**63 - 1
+_CHARACTER_LAST = "\U0010ffff"  # no id holds it
+
+
+def run_row(row: Row) -> RunRow:
+    """A row in the order in which the statements name their columns."""
+    return RunRow(*row)
+
+
+async def one_row(connection: Connection, sql: str, *values: Any) -> RunRow | None:
+    row = await connection.fetchrow(sql, *values)
+    return None if row is None else run_row(row)
+
+
+async def read_row(connection: Connection, tenant: str, run: str) -> RunRow | None:
+    return await one_row(connection, Q["read_row"], tenant, run)
+
+
+async def read_run(connection: Connection, run_key: int) -> Stored | None:
+    """Row and both lanes in one snapshot."""
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        row = await one_row(connection, Q["read_row_by_key"], run_key)
+        if row is None:
+            return None
+        found = await connection.fetch(Q["read_entries"], run_key)
+    entries = [Entry(_NAMES[lane], *rest) for lane, *rest in found]
+    split = next((i for i, entry in enumerate(entries) if entry.lane == "post"), len(entries))
+    return Stored(row, entries[:split], entries[split:])
+
+
+async def list_rows(connection: Connection, which: RunFilter) -> list[RunRow]:
+    before = _KEY_MAX if which.before_key is None else which.before_key
+    values: tuple[Any, ...] = (which.tenant, which.flow, which.quarantined, before, max(which.limit, 0))
+    if which.run_prefix:
+        values = (*values, which.status, which.run_prefix, which.run_prefix + _CHARACTER_LAST)
+        sql = Q["list_by_prefix"]
+    elif which.status is not None:
+        values, sql = (*values, which.status), Q["list_by_status"]
+    else:
+        sql = Q["list_newest"]
+    return [run_row(row) for row in await connection.fetch(sql, *values)]
+
+
+async def read_worker(connection: Connection, worker: str) -> WorkerRow | None:
+    row = await connection.fetchrow(Q["read_worker"], worker)
+    return None if row is None else WorkerRow(*row)

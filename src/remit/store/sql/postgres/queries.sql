@@ -1,0 +1,266 @@
+-- Everything that Remit asks of Postgres. All values are bound; all names are qualified.
+-- Open statuses: queued, running, waiting, paused, in_doubt.
+-- A time parameter that is NULL means the database's own clock, read when the row is locked.
+
+-- name: append
+-- Move the ends of lane main and keep the entries of those units that won. One statement is one commit.
+-- An UPSERT, because a join is planned from statistics, which a young table does not have. Rows are locked by run key.
+-- The proposed row carries the unit: post_head = the old head, epoch -1 = no lease, status '' = as it is, lease_until 1 =
+-- give the lease back. It is never inserted: a run that is deleted in between divides by zero, and nothing is written.
+WITH won AS (
+  INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+    head, seq, post_head, post_seq, epoch, worker, lease_until)
+  OVERRIDING SYSTEM VALUE
+  SELECT u.run_key, '', '', 0, '', '', coalesce(u.status, ''), coalesce(u.code, ''), false, 0, 0,
+    u.head_after, u.seq_after, u.head_before, 0, u.epoch, NULL, coalesce(u.release, 0)
+  FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[], $6::text[], $7::text[], $8::int8[])
+    AS u(run_key, head_before, head_after, seq_after, epoch, status, code, release)
+  WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
+  ORDER BY u.run_key
+  ON CONFLICT (run_key) DO UPDATE SET head = excluded.head, seq = excluded.seq,
+    status = CASE excluded.status WHEN '' THEN r.status ELSE excluded.status END,
+    code = CASE excluded.status WHEN '' THEN r.code ELSE excluded.code END,
+    worker = CASE excluded.lease_until WHEN 1 THEN NULL ELSE r.worker END,
+    lease_until = CASE excluded.lease_until WHEN 1 THEN 0 ELSE r.lease_until END
+  WHERE r.head = excluded.post_head AND NOT r.quarantined
+    AND (excluded.epoch = -1 OR (r.epoch = excluded.epoch
+      AND r.lease_until > coalesce($9::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)))
+  RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
+), kept AS (
+  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value, blob)
+  SELECT e.run_key, 0, e.seq, e.header, e.body, e.salt, e.value, e.blob
+  FROM unnest($10::int8[], $11::int8[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[])
+    AS e(run_key, seq, header, body, salt, value, blob)
+  WHERE (e.run_key IN (SELECT run_key FROM won)) IS TRUE
+)
+SELECT run_key FROM won;
+
+-- name: append_one
+-- The same for one unit of one entry.
+WITH won AS (
+  UPDATE remit.run SET head = $3, seq = $4,
+    status = coalesce($6::text, status), code = CASE WHEN $6::text IS NULL THEN code ELSE $7::text END,
+    worker = CASE WHEN $8::bool THEN NULL ELSE worker END, lease_until = CASE WHEN $8::bool THEN 0 ELSE lease_until END
+  WHERE run_key = $1 AND head = $2 AND NOT quarantined
+    AND ($5::int8 IS NULL OR (epoch = $5::int8
+      AND lease_until > coalesce($9::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)))
+  RETURNING run_key
+)
+INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
+SELECT run_key, 0, $4, $10, $11, $12, $13 FROM won
+RETURNING run_key;
+
+-- name: append_post
+-- Move the ends of lane post of runs that have not ended, and keep the entries of those units that won.
+WITH won AS (
+  INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+    head, seq, post_head, post_seq, epoch, worker, lease_until)
+  OVERRIDING SYSTEM VALUE
+  SELECT u.run_key, '', '', 0, '', '', '', '', false, 0, 0, u.head_before, 0, u.head_after, u.seq_after, 0, NULL, 0
+  FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[]) AS u(run_key, head_before, head_after, seq_after)
+  WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
+  ORDER BY u.run_key
+  ON CONFLICT (run_key) DO UPDATE SET post_head = excluded.post_head, post_seq = excluded.post_seq
+  WHERE r.post_head = excluded.head AND NOT r.quarantined
+    AND r.status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
+  RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
+), kept AS (
+  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value, blob)
+  SELECT e.run_key, 1, e.seq, e.header, e.body, e.salt, e.value, e.blob
+  FROM unnest($5::int8[], $6::int8[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[])
+    AS e(run_key, seq, header, body, salt, value, blob)
+  WHERE (e.run_key IN (SELECT run_key FROM won)) IS TRUE
+)
+SELECT run_key FROM won;
+
+-- name: open_runs
+-- Make the runs whose ids are free, each with its first entry; place is the opening's, which the id leads back to.
+WITH made AS (
+  INSERT INTO remit.run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+    head, seq, post_head, post_seq, epoch, worker, lease_until)
+  SELECT o.tenant, o.run, o.gen, o.flow, o."by", 'queued', '', false, o.opened_at, o.window_end,
+    o.head, 1, o.head, 0, CASE WHEN o.worker IS NULL THEN 0 ELSE 1 END, o.worker,
+    CASE WHEN o.worker IS NULL THEN 0
+      ELSE coalesce($11::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) + o.lease END
+  FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::int8[], $8::bytea[],
+      $9::text[], $10::int8[])
+    AS o(tenant, run, gen, flow, "by", opened_at, window_end, head, worker, lease)
+  ORDER BY o.tenant COLLATE "C", o.run COLLATE "C", o.gen
+  ON CONFLICT (tenant, run, gen) DO NOTHING
+  RETURNING run_key, head, lease_until
+), kept AS (
+  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value, blob)
+  SELECT made.run_key, 0, 1, e.header, e.body, e.salt, e.value, e.blob
+  FROM unnest($8::bytea[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[])
+    AS e(head, header, body, salt, value, blob)
+  JOIN made ON made.head = e.head
+)
+SELECT run_key, head, lease_until FROM made;
+
+-- name: lock_runs
+-- Before a transaction of several statements: all rows that it may touch, by run key, as everybody locks them.
+SELECT run_key FROM remit.run WHERE run_key = ANY($1::int8[]) ORDER BY run_key FOR UPDATE;
+
+-- name: insert_blob
+-- Keep a large value once, by its digest.
+INSERT INTO remit.blob (digest, data) VALUES ($1, $2) ON CONFLICT DO NOTHING;
+
+-- name: set_quarantine
+-- Set or clear the overlay of a run.
+UPDATE remit.run SET quarantined = $2 WHERE run_key = $1;
+
+-- name: find_units
+-- After an answer was lost: the entry that each unit ends with, if there is one in its place.
+SELECT (SELECT e.header FROM remit.entry e WHERE e.run_key = u.run_key AND e.lane = u.lane AND e.seq = u.seq) AS header
+FROM unnest($1::int8[], $2::int2[], $3::int8[]) WITH ORDINALITY AS u(run_key, lane, seq, place)
+ORDER BY u.place;
+
+-- name: find_opening
+-- After an answer was lost: the run of this id and its first entry.
+SELECT r.run_key, r.lease_until, e.header
+FROM remit.run r JOIN remit.entry e ON e.run_key = r.run_key AND e.lane = 0 AND e.seq = 1
+WHERE r.tenant = $1 AND r.run = $2 AND r.gen = $3;
+
+-- name: claim
+-- Hold a run that nobody holds, under an epoch one higher; $5 is a worker that is proven dead.
+UPDATE remit.run SET epoch = epoch + 1, worker = $2,
+  lease_until = coalesce($6::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) + $3::int8
+WHERE run_key = $1 AND epoch = $4 AND NOT quarantined
+  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
+  AND (worker IS NULL OR worker = $5
+    OR lease_until <= coalesce($6::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8))
+RETURNING run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until;
+
+-- name: release
+-- Give a lease back without an entry.
+UPDATE remit.run SET worker = NULL, lease_until = 0 WHERE run_key = $1 AND epoch = $2 AND worker IS NOT NULL
+RETURNING run_key;
+
+-- name: renew
+-- Prolong the leases that worker $3 still holds; one that ran out counts while nobody took it. As in `append`, an
+-- UPSERT that never inserts, locking by run key.
+INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until)
+OVERRIDING SYSTEM VALUE
+SELECT u.run_key, '', '', 0, '', '', '', '', false, 0, 0, '', 0, '', 0, u.epoch, $3, 0
+FROM unnest($1::int8[], $2::int8[]) AS u(run_key, epoch)
+WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
+ORDER BY u.run_key
+ON CONFLICT (run_key) DO UPDATE
+  SET lease_until = coalesce($5::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) + $4::int8
+WHERE r.epoch = excluded.epoch AND r.worker = excluded.worker
+RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run;
+
+-- name: read_row
+-- The newest generation of a run.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM remit.run WHERE tenant = $1 AND run = $2 ORDER BY gen DESC LIMIT 1;
+
+-- name: read_row_by_key
+-- One run.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM remit.run WHERE run_key = $1;
+
+-- name: read_entries
+-- Both lanes of a run, lane main first, large values filled in.
+SELECT e.lane, e.seq, e.header, e.body, e.salt, CASE WHEN e.blob IS NULL THEN e.value ELSE b.data END AS value
+FROM remit.entry e LEFT JOIN remit.blob b ON b.digest = e.blob
+WHERE e.run_key = $1 ORDER BY e.lane, e.seq;
+
+-- name: list_newest
+-- Runs of a tenant, newest first.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM remit.run
+WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
+ORDER BY run_key DESC LIMIT $5;
+
+-- name: list_by_status
+-- Runs of one status, newest first.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM remit.run
+WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
+  AND status = $6
+ORDER BY run_key DESC LIMIT $5;
+
+-- name: list_by_prefix
+-- Runs whose id begins with $7, compared character by character; $8 lies behind all of them.
+SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+FROM remit.run
+WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
+  AND ($6::text IS NULL OR status = $6)
+  AND run >= $7 AND run < $8 AND starts_with(run, $7)
+ORDER BY run_key DESC LIMIT $5;
+
+-- name: put_worker
+-- Record a worker, or what it says of itself now.
+INSERT INTO remit.worker (worker, host, lock_path, started_at) VALUES ($1, $2, $3, $4)
+ON CONFLICT (worker) DO UPDATE SET host = $2, lock_path = $3, started_at = $4;
+
+-- name: read_worker
+-- A worker, and where to look whether it lives.
+SELECT worker, host, lock_path, started_at FROM remit.worker WHERE worker = $1;
+
+-- name: read_now
+-- The database's clock.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8;
+
+-- name: read_self
+-- Which backend this connection has; a number alone may have been given to another one since.
+SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid();
+
+-- name: end_backend
+-- End the backend whose answer was lost, so that nothing of it is committed after we looked. Gives no row once it is gone.
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid = $1 AND backend_start = $2;
+
+-- name: read_server
+-- What decides whether this server can keep a journal.
+SELECT current_setting('server_version_num')::int8 AS version, current_setting('server_version') AS version_shown,
+  current_setting('server_encoding') AS encoding, current_setting('synchronous_commit') AS synchronous_commit,
+  current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
+  current_setting('transaction_isolation') AS isolation,
+  current_setting('standard_conforming_strings') AS standard_conforming_strings,
+  current_setting('transaction_read_only') = 'on' AS is_read_only, pg_is_in_recovery() AS is_standby;
+
+-- name: lock_schema
+-- One process at a time makes or changes the tables. The number is `remit` in ASCII.
+SELECT pg_advisory_xact_lock(491327940980);
+
+-- name: read_tables
+-- Which tables schema remit has, before anything is believed of it.
+SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = 'remit' AND c.relkind IN ('r', 'p', 'v', 'm', 'f');
+
+-- name: read_migrations
+-- Which migrations were applied.
+SELECT number FROM remit.migration ORDER BY number;
+
+-- name: insert_migration
+-- Note a migration that was applied.
+INSERT INTO remit.migration (number, name, applied_at) VALUES ($1, $2, $3);
+
+-- name: insert_ledger
+-- Give a new ledger its origin.
+INSERT INTO remit.ledger (one, origin, made_at, clock) VALUES (1, $1, $2, $3) ON CONFLICT DO NOTHING;
+
+-- name: mark_given_clock
+-- For ever: this ledger was written under a clock of the caller's.
+UPDATE remit.ledger SET clock = 'given' WHERE clock <> 'given';
+
+-- name: read_ledger
+-- What the database says of itself.
+SELECT origin, clock FROM remit.ledger;
+
+-- name: count_runs
+-- Runs, and those in quarantine.
+SELECT count(*) AS runs, count(*) FILTER (WHERE quarantined) AS quarantined FROM remit.run;
+
+-- name: count_stale
+-- Runs whose lease ran out and that nobody took over.
+SELECT count(*) FROM remit.run WHERE worker IS NOT NULL
+  AND lease_until <= coalesce($1::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8);
