@@ -115,10 +115,15 @@ async def test_the_tables_of_a_database_are_those_of_the_page(tmp_path: Path):  
 
 def test_a_file_is_written_as_the_page_says(tmp_path: Path):  # proves: LOG-1
     path = tmp_path / "state.json"
-    remit.run("r", [Step("a", lambda state: {"x": 1})], store=f"file:{path}")
+
+    def a(state: dict[str, Any]) -> dict[str, int]:
+        return {"x": 1}
+
+    remit.run("r", [Step("a", a)], store=f"file:{path}")
     document = msgspec.json.decode(path.read_bytes())
     assert list(document) == [name for name, _ in table(PAGE, "A file")]
-    columns = dict(table(PAGE, "A database"))["run"].split(", ")[1:]
+    tables = {name: columns for name, columns in table(PAGE, "A database")}
+    columns = tables["run"].split(", ")[1:]
     assert list(document["runs"]["1"]) == [*columns, "main", "post"]
     assert {key for entry in document["runs"]["1"]["main"] for key in entry} == {"header", "body", "salt", "value"}
 
