@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from remit.authority.contract import Contract, digest
 from remit.engine.place import check_not_bare
@@ -28,7 +30,7 @@ class Step(Generic[P, R]):
 
     __slots__ = ("__dict__", "codec", "fn", "is_async", "name")
 
-    def __init__(self, name: str, fn: Callable[P, R]) -> None:
+    def __init__(self, name: str, fn: Callable[P, R], codec: Codec[Any] | None = None) -> None:
         self.name = check_name(name, "step name")
         if not callable(fn):
             raise DeclarationRefused(f"Step {name!r} needs a function, not {type(fn).__name__}.", code="step.function")
@@ -36,7 +38,7 @@ class Step(Generic[P, R]):
             raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
         self.fn = fn
         self.is_async = inspect.iscoroutinefunction(fn)
-        self.codec: Codec[Any] = codec_of_return(fn)
+        self.codec: Codec[Any] = codec or codec_of_return(fn)
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -102,17 +104,19 @@ def flow(*, contract: Contract, name: str | None = None) -> Callable[[Callable[.
     return lambda fn: Flow(name or _name_of(fn), fn, contract)
 
 
-_plain_steps: dict[Any, Step[..., Any]] = {}
+# What was found out about a plain function, for as long as it lives: a step would keep it alive.
+_codecs: WeakKeyDictionary[Callable[..., Any], Codec[Any]] = WeakKeyDictionary()
 
 
 def step_of(fn: Callable[..., Any]) -> Step[..., Any]:
     """A step for what the flow handed in: itself, or a plain named function."""
     if isinstance(fn, Step):
         return fn
-    known = _plain_steps.get(fn)
-    if known is None:
-        known = _plain_steps[fn] = Step(_name_of(fn), fn)
-    return known
+    known = _codecs.get(fn) if isinstance(fn, FunctionType) else None
+    step: Step[..., Any] = Step(_name_of(fn), fn, known)
+    if known is None and isinstance(fn, FunctionType):
+        _codecs[fn] = step.codec
+    return step
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

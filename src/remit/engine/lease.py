@@ -74,8 +74,10 @@ class Keeper:
 
     def _beat(self) -> None:
         # A first wait before the first connection: most runs end before a renewal is due.
-        while not self._stopping.wait(self._lease_ms / 3_000):
+        pause_s = self._lease_ms / 3_000
+        while not self._stopping.wait(pause_s):
             asyncio.run(self._renew_until_stopped())
+            pause_s = self._lease_ms / 12_000  # the store did not answer: ask again a few times before the deadline
 
     async def _renew_until_stopped(self) -> None:
         """Renew over one connection; returns when stopped or when the store did not answer, to connect again."""

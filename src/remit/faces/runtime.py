@@ -31,7 +31,7 @@ from remit.engine.turn import claim_and_run
 from remit.engine.watch import wait_for
 from remit.errors import FlowMismatch, Refused, RunAbsent, StoreClosed, Tampered
 from remit.faces.portal import Portal, refuse_inside_loop
-from remit.facts.names import check_id, check_principal
+from remit.facts.names import RESERVED_PREFIX, check_id, check_principal
 from remit.facts.value import Codec
 from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Finding, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
@@ -149,7 +149,8 @@ class Runtime:
         """Rows of runs, newest first; an index, not verified. before: a row's run_key, to page on."""
         host = await self._ready()
         which = RunFilter(host.tenant, flow, status, quarantined, prefix, limit, before)
-        return await host.store.list_rows(which)
+        rows = await host.store.list_rows(which)
+        return [row for row in rows if not row.run.startswith(RESERVED_PREFIX)]  # journals of Remit's own are no runs
 
     async def verify(self, id: str) -> Tampered | None:
         """What is wrong with a run's journal, or None. Changes nothing."""
