@@ -77,7 +77,8 @@ class Attempt:
     def check_open(self) -> None:
         """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""
         if self.closed_by is None and not self.lease.is_good:
-            self.close(LeaseLost(f"Run {self.run_id!r} could not be renewed in time; nothing more was written."))
+            why = f" ({self.lease.trouble})" if self.lease.trouble else ""
+            self.close(LeaseLost(f"Run {self.run_id!r} could not be renewed in time{why}; nothing more was written."))
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
 

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from remit.clock import monotonic_ms
-from remit.errors import StoreError
 from remit.store.protocol import Renewal, Renewer, Store
 
 LEASE_MS_DEFAULT = 60_000
@@ -26,6 +25,7 @@ class Lease:
 
     deadline_ms: monotonic; the lease can't be relied on after it.
     on_lost: called in the attempt's event loop when the store says that somebody else holds the run.
+    trouble: why the last renewal was not answered; "" where it was.
     """
 
     run_key: int
@@ -33,6 +33,7 @@ class Lease:
     deadline_ms: int
     loop: asyncio.AbstractEventLoop
     on_lost: Callable[[], None]
+    trouble: str = ""
 
     @property
     def is_good(self) -> bool:
@@ -76,24 +77,28 @@ class Keeper:
         # A first wait before the first connection: most runs end before a renewal is due.
         pause_s = self._lease_ms / 3_000
         while not self._stopping.wait(pause_s):
-            asyncio.run(self._renew_until_stopped())
+            try:
+                asyncio.run(self._renew_until_stopped())
+            except Exception as exc:
+                # Unknown, not lost: each lease stays good until its own deadline, which then says why it passed.
+                self._note(f"{type(exc).__name__}: {exc}")
             pause_s = self._lease_ms / 12_000  # the store did not answer: ask again a few times before the deadline
 
     async def _renew_until_stopped(self) -> None:
-        """Renew over one connection; returns when stopped or when the store did not answer, to connect again."""
-        try:
-            renewer = await self._store.renewer()
-        except StoreError:
-            return  # unknown, not lost: each lease stays good until its own deadline
+        """Renew over one connection. Raises what went wrong, to connect again."""
+        renewer = await self._store.renewer()
         try:
             while True:
                 await self._renew_once(renewer)
                 if self._stopping.wait(self._lease_ms / 3_000):
                     return
-        except StoreError:
-            return
         finally:
             await renewer.close()
+
+    def _note(self, trouble: str) -> None:
+        with self._lock:
+            for lease in self._leases.values():
+                lease.trouble = trouble
 
     async def _renew_once(self, renewer: Renewer) -> None:
         with self._lock:
@@ -105,7 +110,7 @@ class Keeper:
         held = await renewer.renew(self._worker, wishes, lease_ms=self._lease_ms)
         for lease in leases:
             if lease.run_key in held:
-                lease.deadline_ms = sent_ms + self._lease_ms
+                lease.deadline_ms, lease.trouble = sent_ms + self._lease_ms, ""
             else:
                 self.drop(lease)
                 _tell(lease)
