@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -14,7 +15,7 @@ import remit
 from remit import Step
 from remit.facts import kinds, machine
 from remit.facts.entry import HEADER, Header
-from remit.store.memory import MemoryStore
+from remit.store.postgres import PostgresStore
 from remit.store.sqlite import SqliteStore
 from tests.docs.pages import section, table
 
@@ -47,6 +48,10 @@ def fields_of(type_: Any) -> tuple[shape.Field, ...]:
     info = shape.type_info(type_)
     assert isinstance(info, shape.StructType)
     return info.fields
+
+
+def one(state: dict[str, Any]) -> dict[str, int]:
+    return {"x": 1}
 
 
 @pytest.mark.parametrize(("line", "answer"), LINES)
@@ -115,11 +120,7 @@ async def test_the_tables_of_a_database_are_those_of_the_page(tmp_path: Path):  
 
 def test_a_file_is_written_as_the_page_says(tmp_path: Path):  # proves: LOG-1
     path = tmp_path / "state.json"
-
-    def a(state: dict[str, Any]) -> dict[str, int]:
-        return {"x": 1}
-
-    remit.run("r", [Step("a", a)], store=f"file:{path}")
+    remit.run("r", [Step("a", one)], store=f"file:{path}")
     document = msgspec.json.decode(path.read_bytes())
     assert list(document) == [name for name, _ in table(PAGE, "A file")]
     tables = {name: columns for name, columns in table(PAGE, "A database")}
@@ -128,6 +129,37 @@ def test_a_file_is_written_as_the_page_says(tmp_path: Path):  # proves: LOG-1
     assert {key for entry in document["runs"]["1"]["main"] for key in entry} == {"header", "body", "salt", "value"}
 
 
-def test_memory_needs_no_page():
-    """It is the one store that keeps nothing; a new kind of store needs a section here."""
-    assert MemoryStore().url == "memory:"
+async def test_postgres_has_the_same_tables(postgres_database: str):  # proves: LOG-1
+    store = PostgresStore(postgres_database)
+    await store.open()
+    await store.close()
+    connection = await asyncpg.connect(postgres_database)
+    rows = await connection.fetch(
+        "SELECT table_name, column_name FROM information_schema.columns"
+        " WHERE table_schema = 'remit' ORDER BY table_name, ordinal_position"
+    )
+    await connection.close()
+    there: dict[str, list[str]] = {}
+    for name, column in rows:
+        there.setdefault(name, []).append(column)
+    assert there == {name: columns.split(", ") for name, columns in table(PAGE, "A database")}
+
+
+class Kept:
+    """The smallest object that is a store."""
+
+    def __init__(self) -> None:
+        self.saved: dict[str, Any] = {}
+
+    def load(self, run_id: str) -> Any:
+        return self.saved.get(run_id)
+
+    def save(self, mapping: Any) -> None:
+        self.saved[mapping["run"]] = mapping
+
+
+def test_a_mapping_is_saved_as_the_page_says():  # proves: LOG-1
+    kept = Kept()
+    remit.run("r", [Step("a", one)], store=kept)
+    names = ", ".join(name for name, _ in table(PAGE, "An object with two methods")).replace("`", "")
+    assert list(kept.saved["r"]) == names.split(", ")

@@ -1,0 +1,99 @@
+"""Limits that the documentation states, shown: when one of these fails, a page has to be corrected."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import remit
+
+OPEN = remit.Contract(version="1", resume="anyone")
+
+
+async def test_a_flow_that_waits_for_more_than_its_calls_is_refused_although_it_did_not_change(tmp_path: Path):
+    """docs/adr/0004-standing-still.md"""
+    ran: list[str] = []
+
+    @remit.step
+    async def fetch() -> None:
+        ran.append("fetch")
+
+    @remit.step
+    async def send() -> None:
+        ran.append("send")
+        raise OSError("the line is down")
+
+    @remit.flow(contract=OPEN)
+    async def two_branches(run: remit.Run) -> None:
+        async def late() -> None:
+            await asyncio.sleep(0.2)
+            await run.branch("late").step(fetch)
+
+        await run.gather(late(), run.branch("early").step(send))
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(two_branches, id="r")
+        for _ in range(2):
+            with pytest.raises(remit.DefinitionIncompatible) as refused:
+                await rt.run(two_branches, id="r")
+            assert (refused.value.recorded, refused.value.asked) == (("late/fetch",), ("early/send",))
+    assert ran == ["send", "fetch"]
+
+
+async def test_a_step_whose_outcome_was_not_saved_runs_again_with_whatever_it_does_outside(tmp_path: Path):
+    """docs/start.md, docs/guarantees.md RUN-3"""
+    sent: list[str] = []
+
+    @dataclass
+    class Odd:
+        """A type that the step's annotation does not name."""
+
+    @remit.step
+    def send() -> int:
+        sent.append("sent")
+        return 1 if len(sent) > 1 else Odd()  # type: ignore[return-value]
+
+    @remit.flow(contract=OPEN)
+    def once(run: remit.SyncRun) -> int:
+        outcome: int = run.step(send)
+        return outcome
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(once, id="r")
+        assert (await rt.run(once, id="r")).value == 1
+    assert sent == ["sent", "sent"]
+
+
+async def test_a_recorded_outcome_stands_although_the_step_was_rewritten(tmp_path: Path):
+    """docs/guarantees.md RUN-4, docs/concepts.md"""
+
+    @remit.step(name="price")
+    def price() -> int:
+        return 120
+
+    @remit.step(name="price")
+    def price_rewritten() -> int:
+        raise AssertionError("it does not run")
+
+    @remit.step
+    def stop() -> None:
+        raise OSError
+
+    def ask(run: remit.SyncRun) -> int:
+        outcome: int = run.step(price)
+        run.step(stop)
+        return outcome
+
+    def ask_again(run: remit.SyncRun) -> int:
+        outcome: int = run.step(price_rewritten)
+        return outcome
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(remit.flow(contract=OPEN, name="ask")(ask), id="r")
+        assert (await rt.run(remit.flow(contract=OPEN, name="ask")(ask_again), id="r")).value == 120
