@@ -97,3 +97,28 @@ async def test_a_recorded_outcome_stands_although_the_step_was_rewritten(tmp_pat
         with pytest.raises(remit.StepError):
             await rt.run(remit.flow(contract=OPEN, name="ask")(ask), id="r")
         assert (await rt.run(remit.flow(contract=OPEN, name="ask")(ask_again), id="r")).value == 120
+
+
+async def test_the_first_run_sees_the_keys_of_a_dict_sorted_as_a_resumption_will(tmp_path: Path):  # proves: RUN-12
+    """docs/adr/0006-keys-are-sorted.md, docs/one-effect.md: the flow goes on with what was read back."""
+    seen: list[list[str]] = []
+
+    @remit.step
+    def fetch() -> dict[str, int]:
+        return {"b": 1, "a": 2}
+
+    @remit.step
+    def stop() -> None:
+        if len(seen) == 1:
+            raise OSError
+
+    @remit.flow(contract=OPEN)
+    def order(run: remit.SyncRun) -> None:
+        seen.append(list(run.step(fetch)))
+        run.step(stop)
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(order, id="r")
+        await rt.run(order, id="r")
+    assert seen == [["a", "b"], ["a", "b"]]
