@@ -61,7 +61,7 @@ def measure(workload: str, store: str, server: str | None, repetitions: int) -> 
 
 @contextmanager
 def prepared_store(workload: str, store: str, server: str | None) -> Iterator[str]:
-    """URL of a store as the workload wants it, empty or left behind by a process that was killed; removed afterwards."""
+    """URL of a store as the workload wants it: empty, or left by a process that was killed. Removed afterwards."""
     with _fresh_store(store, server) as url:
         if workload == "resume":
             _kill_when_ready(url)
