@@ -94,7 +94,7 @@ class InputMismatch(Refused):
     """The run exists with another input; nothing was done."""
 
     code = "input_mismatch"
-    hint = "Use another run id for another input, or go on with the recorded input by `rt.resume(id)`."
+    hint = "Use another run id for another input, or go on with the recorded one by `rt.resume(flow, id)`."
 
 
 class FlowMismatch(Refused):

@@ -21,6 +21,7 @@ from remit import Contract
         ({"version": "", "resume": "anyone"}, "contract.version"),
         ({"version": "1", "resume": "anyone", "risk": "none"}, "contract.risk"),
         ({"version": "1", "resume": "anyone", "window": timedelta(0)}, "contract.window"),
+        ({"version": "1", "resume": "anyone", "window": timedelta.max}, "contract.window"),
     ],
 )
 def test_a_contract_must_say_who_may_resume(options: dict[str, Any], code: str):  # proves: GATE-7

@@ -354,3 +354,31 @@ async def test_check_says_before_anything_runs_whether_the_code_goes_on(storage:
         assert stricter.verdict == "compatible after the gate"
         assert await rt.read("r") == before
     assert stage.ran == ran
+
+
+async def test_a_branch_that_is_busy_with_something_else_is_waited_for(storage: Storage):  # proves: RUN-8
+    """A task that waits for a foreign thing before its recorded call is not a disagreement of code and journal."""
+    stage = Stage()
+    is_first = True
+
+    async def flow(run: remit.Run) -> list[str]:
+        async def late() -> str:
+            branch = run.branch("late")
+            if not is_first:
+                await asyncio.sleep(0.3)  # several times what counts as standing still
+            return str(await stage.step(branch, "recorded"))
+
+        async def early() -> str:
+            if is_first:
+                await run.branch("early").step(stop)
+            return str(await stage.step(run.branch("early"), "new"))
+
+        return await run.gather(late(), early())
+
+    async def then(run: remit.Run) -> list[str]:
+        nonlocal is_first
+        is_first = False
+        return await flow(run)
+
+    assert await play(storage, flow, then) == ["RECORDED", "NEW"]
+    assert stage.ran == ["recorded", "new"]

@@ -25,6 +25,8 @@ WINDOWS: dict[str, timedelta] = {
     "high": timedelta(minutes=30),
 }
 
+WINDOW_MAX = timedelta(days=3_650)
+
 ANYONE = "anyone"
 
 _PIN_TAG = b"remit/contract/1\n"
@@ -37,7 +39,8 @@ class Contract:
     version: of the rules, in the flow's own counting; changes with them.
     resume: roles that its executor must hold to go on, or "anyone", written out.
     risk: how bad a wrong continuation is: low, medium, high.
-    window: how long a run may take from its opening; by default what its risk says (24 h, 8 h, 30 min).
+    window: how long a run may take from its opening; by default what its risk says (24 h, 8 h, 30 min);
+        at most 3,650 days.
     Raises DeclarationRefused: `contract.resume`, `contract.version`, `contract.risk`, `contract.window`.
     """
 
@@ -59,6 +62,8 @@ class Contract:
             raise _refused("resume", '"anyone" is not a role: write resume="anyone"')
         if self.window is not None and self.window <= timedelta(0):
             raise _refused("window", f"a window of {self.window} is over before it begins")
+        if self.window is not None and self.window > WINDOW_MAX:
+            raise _refused("window", f"a window of {self.window} is longer than {WINDOW_MAX.days} days")
 
     @property
     def roles(self) -> list[str]:

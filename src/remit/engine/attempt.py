@@ -11,7 +11,9 @@ loses therefore closes its attempt, because everything sealed after it would los
 
 from __future__ import annotations
 
+import asyncio
 import os
+from typing import Any
 
 from remit.clock import Clock
 from remit.engine.lease import Lease
@@ -46,7 +48,9 @@ class Attempt:
         "run_id",
     )
 
-    def __init__(self, store: Store, clock: Clock, view: RunView, pen: Pen, lease: Lease) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
+    ) -> None:
         self._store, self._clock, self._pen = store, clock, pen
         self.lease, self.run_id = lease, view.identity.run
         self.closed_by: BaseException | None = None
@@ -57,7 +61,7 @@ class Attempt:
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.failed = {c.name for c in calls if c.kind == "StepFailed"}
         self.draws = {c.name: c for c in calls if c.kind == "ValueDrawn"}
-        self.replay = Replay([c for c in calls if c.kind != "ValueDrawn"], self._refuse)
+        self.replay = Replay([c for c in calls if c.kind != "ValueDrawn"], self._refuse, main=main)
 
     def start(self, fact: AttemptStarted) -> None:
         """Begin the turn. Nothing is written until there is something to write."""

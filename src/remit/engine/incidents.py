@@ -7,6 +7,7 @@ only when the restored bytes verify and an operator says so.
 
 from __future__ import annotations
 
+import logging
 import os
 
 from remit.engine.host import Host
@@ -23,13 +24,16 @@ from remit.store.protocol import RunRow, Stored, Unit
 INCIDENTS = "remit:incidents"
 SELF = "service:remit"
 
+_log = logging.getLogger("remit")
+
 _TRIES = 8
 _FOREVER = 2**53 - 1
 _PIN = ContractPin(resume=["anyone"], risk="low", version="1", window=_FOREVER)
 
 
 async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
-    """Set a run aside and say what was found. Whoever holds it loses it."""
+    """Set a run aside and call for a person. Whoever holds it loses it."""
+    _log.critical("Run %r is quarantined: %s", row.run, str(found))
     fact = Quarantined(code=found.code, gen=row.gen, lane=found.lane, run=row.run, seq=found.seq)
     await _write(host, fact, found.message, by=SELF, overlay=(row.run_key, True))
 

@@ -13,6 +13,11 @@ from remit.engine.place import place
 from remit.engine.run import Run, SyncRun
 
 
+def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
+    """The task in which `call_flow`, called from here, runs the flow; None for a plain flow, which has a thread."""
+    return asyncio.current_task() if flow.is_async else None
+
+
 async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
     arguments = (given,) if flow.takes_input else ()

@@ -15,11 +15,11 @@ from remit.engine.admit import Found
 from remit.engine.attempt import Attempt
 from remit.engine.flow import Flow
 from remit.engine.host import Host
-from remit.engine.invoke import call_flow
+from remit.engine.invoke import call_flow, main_task
 from remit.engine.lease import Lease
 from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed
-from remit.errors import DefinitionIncompatible, FlowMismatch, StepError
+from remit.errors import DefinitionIncompatible, FlowMismatch, StepError, ValueUnreadable
 from remit.facts.entry import Pen
 from remit.facts.view import Recorded, RunView
 
@@ -74,7 +74,7 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
         raise FlowMismatch(f"Run {run_id!r} belongs to flow {view.opened.flow!r}, not {flow.name!r}; nothing was done.")
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
-    attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held)
+    attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
     with ThreadPoolExecutor(1) as threads:
         try:
             given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
@@ -83,6 +83,8 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
             pass
         except StepError as exc:
             return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
+        except ValueUnreadable as exc:
+            return Compatibility(run_id, "incompatible", exc.where, exc.message)
         except Exception as exc:
             return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
     why = attempt.closed_by

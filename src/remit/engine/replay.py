@@ -8,17 +8,22 @@ Code may have been reordered since. When the flow stands still although somethin
 recorded is left, the oldest recorded call that was asked for is delivered out of turn;
 when none was asked for, code and journal disagree, and the attempt is refused before
 anything is run or written.
+
+A flow whose own task waits in a call can't go on by itself, so a moment decides. While
+only tasks that it made wait, another one may be busy with something that is no call of
+ours; they are given seconds before they are refused.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from remit.facts.view import Recorded
 
 STILL_SECONDS = 0.05  # a flow waits only for its calls, so a moment without a call is standing still
+STILL_SECONDS_OF_TASKS = 5.0  # before a refusal, where only tasks that the flow made wait in calls
 _HOPS = 3
 
 T = TypeVar("T")
@@ -30,18 +35,36 @@ class Replay:
     """The recorded calls that were not delivered yet, given in order of seq. Belongs to the attempt's event loop.
 
     on_mismatch: told the recorded names left over and the new names asked for; must then `stop` this replay.
+    main: the task that runs the flow; None for a plain flow, whose thread waits whenever a call does.
     """
 
-    __slots__ = ("_asked", "_at", "_is_armed", "_left", "_moves", "_on_mismatch", "_order", "_waiting", "is_over")
+    __slots__ = (
+        "_asked",
+        "_at",
+        "_blocked",
+        "_is_armed",
+        "_left",
+        "_main",
+        "_moves",
+        "_on_mismatch",
+        "_order",
+        "_still_from",
+        "_waiting",
+        "is_over",
+    )
 
-    def __init__(self, recorded: Iterable[Recorded], on_mismatch: Mismatch) -> None:
+    def __init__(
+        self, recorded: Iterable[Recorded], on_mismatch: Mismatch, *, main: asyncio.Task[Any] | None = None
+    ) -> None:
         self._order = list(recorded)
         self._left = {r.name: r for r in self._order}
         self._at = 0  # the oldest that was not delivered
         self._asked: dict[str, asyncio.Future[Recorded]] = {}
         self._waiting: dict[str, asyncio.Future[None]] = {}
+        self._main = main
+        self._blocked = 0  # calls that wait here and keep the whole flow waiting
         self._moves = 0
-        self._is_armed = False
+        self._is_armed, self._still_from = False, 0.0
         self._on_mismatch = on_mismatch
         self.is_over = not self._order
 
@@ -80,10 +103,13 @@ class Replay:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         futures[name] = future
+        is_whole = self._main is None or asyncio.current_task() is self._main
+        self._blocked += is_whole
         self._arm(loop)
         try:
             return await future
         finally:
+            self._blocked -= is_whole
             futures.pop(name, None)
 
     def _deliver(self, recorded: Recorded) -> None:
@@ -107,27 +133,30 @@ class Replay:
 
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._is_armed:
-            self._is_armed = True
+            self._is_armed, self._still_from = True, loop.time()
             loop.call_later(STILL_SECONDS, self._look, loop, self._moves, _HOPS)
 
     def _look(self, loop: asyncio.AbstractEventLoop, moves: int, hops: int) -> None:
         """Has the flow moved since? What was ready before this call has had its turn after a few hops."""
+        if self.is_over:
+            return
         if hops and self._moves == moves:
             loop.call_soon(self._look, loop, moves, hops - 1)
             return
-        self._is_armed = False
-        if self.is_over or not (self._asked or self._waiting):
-            return
         if self._moves == moves:
-            self._move_on()
-        if self._asked or self._waiting:
-            self._arm(loop)
+            self._move_on(loop.time() - self._still_from)
+        else:
+            self._still_from = loop.time()
+        self._is_armed = bool(self._asked or self._waiting)
+        if self._is_armed:
+            loop.call_later(STILL_SECONDS, self._look, loop, self._moves, _HOPS)
 
-    def _move_on(self) -> None:
+    def _move_on(self, still_seconds: float) -> None:
         """The flow stands still: deliver out of turn, or say that code and journal disagree."""
         asked = [self._left[name] for name, future in self._asked.items() if not future.done()]
         if not asked:
-            self._on_mismatch(self.left, tuple(self._waiting))
+            if self._waiting and (self._blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
+                self._on_mismatch(self.left, tuple(self._waiting))
             return
         oldest = min(asked, key=lambda r: r.seq)
         self._asked[oldest.name].set_result(oldest)

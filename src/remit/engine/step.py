@@ -23,7 +23,7 @@ from remit.engine.attempt import Attempt
 from remit.engine.flow import Step
 from remit.engine.outcome import detail, detail_of
 from remit.engine.place import place
-from remit.errors import StepError, Tampered
+from remit.errors import RemitError, StepError, Tampered
 from remit.facts.kinds import StepFailed, write
 from remit.facts.view import Recorded
 
@@ -94,7 +94,7 @@ def type_name(exc: BaseException) -> str:
 def text_of(exc: BaseException) -> str:
     """An exception's text, whatever its `__str__` does; lone surrogates are escaped, so that it can be stored."""
     try:
-        text = str(exc)
+        text = exc.message if isinstance(exc, RemitError) else str(exc)
     except Exception as broken:
         text = f"(its text could not be made: {type(broken).__name__})"
     return text.encode("utf-8", "backslashreplace").decode()

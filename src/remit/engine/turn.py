@@ -23,7 +23,7 @@ from remit.engine.attempt import Attempt
 from remit.engine.ending import expire, park, refuse
 from remit.engine.flow import Flow
 from remit.engine.host import Host
-from remit.engine.invoke import call_flow
+from remit.engine.invoke import call_flow, main_task
 from remit.engine.lease import Lease
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.run import Run
@@ -134,7 +134,7 @@ async def _take_turn(host: Host, flow: Flow[Any], view: RunView, row: RunRow, se
 
 def _attempt(host: Host, flow: Flow[Any], view: RunView, row: RunRow, lease: Lease) -> Attempt:
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    attempt = Attempt(host.store, host.clock, view, pen, lease)
+    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main_task(flow))
     attempt.start(AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker))
     return attempt
 
@@ -163,7 +163,8 @@ async def _run_flow(turn: _Turn) -> Outcome:
             attempt.check_open()
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
     except AttemptClosed:
-        raise await _stopped(turn) from None
+        why = await _stopped(turn)
+        raise why from why.__cause__
     except Exception as exc:
         error = await _stopped(turn) if attempt.closed_by is not None else await park(attempt, flow.name, exc)
         if error is exc:

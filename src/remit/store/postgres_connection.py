@@ -25,6 +25,7 @@ from remit.errors import Refused, RemitError, StoreRefused, StoreUnavailable
 
 CONNECT_S = 10.0
 ANSWER_S = 30.0  # no answer for so long is a lost one
+READ_S = 120.0  # a long journal may take longer
 SETTINGS = {
     "application_name": "remit",
     "search_path": "pg_catalog",
@@ -39,7 +40,8 @@ PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enab
 
 # The connection, not the statement, failed: nobody said what became of it.
 _LOST_STATES = ("57P01", "57P02", "57P03", "57P05", "25P03", "08")
-_AGAIN_STATES = ("40P01", "40001")  # deadlock, serialization: rolled back, and worth another try
+# Deadlock and serialization; division by zero is how `append` and `renew` refuse a run that was deleted meanwhile.
+_AGAIN_STATES = ("40P01", "40001", "22012")
 _BUSY_STATES = ("55P03", "57014")  # lock_timeout, statement_timeout
 
 _asyncpg: Any = asyncpg  # its functions carry no annotations; what we use of them is written out below
@@ -122,8 +124,8 @@ async def make_pool(url: str, *, size_max: int) -> Pool:
         connection_class=_Pooled,
         init=settle,
         timeout=CONNECT_S,
-        command_timeout=ANSWER_S,
-        server_settings=SETTINGS,
+        command_timeout=READ_S + 5,
+        server_settings=SETTINGS | {"statement_timeout": f"{READ_S:.0f}s"},
     )
     return pool
 

@@ -72,9 +72,7 @@ class PostgresWriter:
         raise AssertionError("unreachable")
 
     async def _write_once(self, connection: Connection, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
-        is_plain = not any(u.lane == "post" or u.quarantine is not None for u in units) and not any(
-            _is_large(entry) for entry in _entries(units, openings)
-        )
+        is_plain = _is_plain(units, openings)
         if is_plain and not openings:
             won = await self._append(connection, units)
             return Answers([unit.run_key in won for unit in units], [])
@@ -173,6 +171,14 @@ class PostgresWriter:
 
 def _by_key(unit: Unit) -> int:
     return unit.run_key
+
+
+def _is_plain(units: Sequence[Unit], openings: Sequence[Opening]) -> bool:
+    """One statement is enough, if it is not both kinds."""
+    for unit in units:
+        if unit.lane == "post" or unit.quarantine is not None or any(map(_is_large, unit.entries)):
+            return False
+    return not any(_is_large(opening.entry) for opening in openings)
 
 
 def _entries(units: Iterable[Unit], openings: Iterable[Opening]) -> Iterable[Entry]:
