@@ -33,7 +33,7 @@ def test_a_contract_must_say_who_may_resume(options: dict[str, Any], code: str):
 def test_windows_follow_the_risk_unless_the_contract_says_otherwise():  # proves: GATE-8
     hours = {
         risk: Contract(version="1", resume="anyone", risk=risk).window_us / 3.6e9 for risk in ("low", "medium", "high")
-    }  # type: ignore[arg-type]
+    }
     assert hours == {"low": 24, "medium": 8, "high": 0.5}
     assert Contract(version="1", resume="anyone", risk="high", window=timedelta(days=5)).window_us == 5 * 86_400_000_000
 

@@ -29,7 +29,7 @@ def test_each_update_is_merged_and_each_step_gets_a_copy(storage: Storage):  # p
     def note(state: dict[str, Any]) -> None:
         seen.append(copy.deepcopy(state))
 
-    steps = [Step("fetch", fetch), Step("total", total), Step("note", note)]
+    steps: list[Step[..., Any]] = [Step("fetch", fetch), Step("total", total), Step("note", note)]
     store = storage.make(None)
     final = remit.run("r", steps, store, state={"deep": {}})
 
@@ -77,8 +77,11 @@ def test_a_recorded_step_that_left_the_list_is_refused(storage: Storage):  # pro
 
 
 def test_an_update_that_is_no_mapping_is_refused(tmp_path: Path):
+    def a_list(state: dict[str, Any]) -> list[int]:
+        return [1]
+
     with pytest.raises(remit.Refused) as refused:
-        remit.run("r", [Step("a", lambda state: [1])], f"file:{tmp_path / 's.json'}")
+        remit.run("r", [Step("a", a_list)], f"file:{tmp_path / 's.json'}")
     assert refused.value.code == "step.update"
     with pytest.raises(remit.Refused) as refused:
         remit.run("r", [print], "memory:")  # type: ignore[list-item]

@@ -165,7 +165,7 @@ async def test_gathered_calls_keep_their_pairing_whatever_finishes_first(storage
         raise RuntimeError
 
     async def then(run: remit.Run) -> list[str]:
-        return await asyncio.gather(run.step(fetch, "slow"), run.step(fetch, "fast"))
+        return list(await asyncio.gather(run.step(fetch, "slow"), run.step(fetch, "fast")))
 
     assert await play(storage, first, then) == ["slow", "fast"]
     assert ran == ["slow", "fast"]
@@ -288,7 +288,7 @@ async def test_draws_are_recorded_and_one_more_moves_no_other(storage: Storage):
 
     async def then(run: remit.Run) -> dict[str, Any]:
         uuid = run.uuid()
-        again = {"random": [run.random(), run.random()], "now": run.now(), "uuid": uuid}
+        again: dict[str, Any] = {"random": [run.random(), run.random()], "now": run.now(), "uuid": uuid}
         assert again == drawn
         extra = run.random()
         assert extra not in again["random"]

@@ -157,9 +157,10 @@ async def test_empty_inputs_are_different_inputs(storage: Storage):  # proves: R
     """Case C26."""
     flow = letters(Counted(), "a")
     async with storage.open() as rt:
-        for given in ("", 0, False, [], {}, None):
+        empty: tuple[Any, ...] = ("", 0, False, [], {}, None)
+        for given in empty:
             await rt.run(flow, given, id=f"r-{given!r}")
-            for other in ("", 0, False, [], {}, None):
+            for other in empty:
                 if type(other) is not type(given):
                     with pytest.raises(remit.InputMismatch):
                         await rt.run(flow, other, id=f"r-{given!r}")

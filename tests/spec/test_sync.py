@@ -77,7 +77,8 @@ async def test_plain_steps_and_flows_do_not_block_the_loop(storage: Storage):  #
 
     async with storage.open() as rt:
         for flow in (plain, mixed):
-            in_step.clear(), go.clear()
+            in_step.clear()
+            go.clear()
             task = asyncio.create_task(rt.run(flow, id=flow.name))
             while not in_step.is_set():
                 await asyncio.sleep(0)  # the loop turns while the step waits

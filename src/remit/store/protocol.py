@@ -171,7 +171,7 @@ class Renewer(Protocol):
     """Prolongs leases from a thread of its own, over a connection of its own."""
 
     async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> set[int]:
-        """Prolong; returns the run keys whose lease this worker still held. Raises StoreUnavailable: unknown, not lost."""
+        """Prolong; the run keys whose lease this worker still held. Raises StoreUnavailable: unknown, not lost."""
         ...
 
     async def close(self) -> None: ...
@@ -196,7 +196,7 @@ class Store(Protocol):
         ...
 
     async def append(self, unit: Unit) -> None:
-        """Write a unit, durable on return. Units of one run must be submitted in order of seq; several may wait at once.
+        """Write a unit, durable on return. Units of one run are submitted in order of seq; several may wait at once.
 
         Raises LeaseLost where head, epoch or lease were not as the unit says: nothing of it was written,
         other units of the same commit were. Raises CommitUnknown where the answer was lost for good.
