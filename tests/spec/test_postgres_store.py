@@ -1,0 +1,348 @@
+"""What only Postgres can get wrong: who is let in, what its settings are, and plans."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from remit.errors import LeaseLost, Refused, StoreRefused, StoreUnavailable, Tampered
+from remit.store import postgres_connection, postgres_writer
+from remit.store.postgres import PostgresStore
+from remit.store.postgres_connection import PLANS, SETTINGS, check_url
+from remit.store.postgres_rows import Q
+from remit.store.protocol import Claim, Move, Renewal
+from tests.support.journal import LEASE_MS, TENANT, WORKER, Hand, open_held, open_run, opening, read_stored, read_view
+from tests.support.postgres import name_of, url_of
+
+
+@pytest.fixture
+async def store(postgres_database: str) -> AsyncIterator[PostgresStore]:
+    """By the database's own clock."""
+    store = PostgresStore(postgres_database)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def outside(postgres_database: str) -> AsyncIterator[asyncpg.Connection]:
+    """Somebody else at the same database."""
+    connection = await asyncpg.connect(postgres_database)
+    yield connection
+    await connection.close()
+
+
+async def code_of(store: PostgresStore) -> str:
+    """The code with which it refuses to open."""
+    with pytest.raises((Refused, StoreRefused, StoreUnavailable)) as refused:
+        await store.open()
+    return refused.value.code
+
+
+# -- opening ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_newer_schema_is_refused_and_left_as_it_is(store, outside, postgres_database):  # proves: RUN-19
+    await outside.execute("INSERT INTO remit.migration VALUES (9999, 'from_the_future', 0)")
+    before = await outside.fetch("SELECT * FROM remit.ledger, remit.migration ORDER BY number")
+    assert await code_of(PostgresStore(postgres_database)) == "store.newer"
+    assert await outside.fetch("SELECT * FROM remit.ledger, remit.migration ORDER BY number") == before
+
+
+async def test_a_schema_of_another_program_is_refused_and_left_as_it_is(outside, postgres_database):
+    await outside.execute("CREATE SCHEMA remit; CREATE TABLE remit.invoice (id int8)")
+    assert await code_of(PostgresStore(postgres_database)) == "store.foreign"
+    assert [row["relname"] for row in await outside.fetch(Q["read_tables"])] == ["invoice"]
+
+
+async def test_it_lives_beside_an_application(outside, postgres_database):
+    await outside.execute("CREATE TABLE run (mine text); CREATE TABLE entry (mine text)")
+    store = PostgresStore(postgres_database)
+    await store.open()
+    await open_held(store, "po-1")
+    await store.close()
+    assert await outside.fetchval("SELECT count(*) FROM run") == 0
+
+
+async def test_many_who_open_a_new_database_at_once_make_one_ledger(postgres_database, outside):
+    stores = [PostgresStore(postgres_database) for _ in range(8)]
+    await asyncio.gather(*(store.open() for store in stores))
+    assert len({store.ledger.origin for store in stores}) == 1
+    assert await outside.fetchval("SELECT count(*) FROM remit.migration") == stores[0].ledger.schema
+    for store in stores:
+        await store.close()
+
+
+async def test_what_is_not_there_is_said_to_be_missing(postgres_url):
+    assert await code_of(PostgresStore(url_of(postgres_url, "nowhere"))) == "store.missing"
+
+
+async def test_a_server_that_does_not_answer_is_unavailable(tmp_path):
+    assert await code_of(PostgresStore(f"postgresql:///any?host={tmp_path}")) == "store.unavailable"
+
+
+async def test_a_url_that_says_nothing_is_refused():
+    for url in ("mysql://host/db", "/path", "postgresql://host:port/db"):
+        with pytest.raises(Refused) as refused:
+            await PostgresStore(url).open()
+        assert refused.value.code == "url.refused", url
+
+
+async def test_a_password_is_shown_nowhere(tmp_path):
+    for url in (
+        f"postgresql://dana:s3cret@/db?host={tmp_path}",
+        f"postgresql://dana@/db?host={tmp_path}&password=s3cret",
+        "postgresql://dana:s3cret@host:port/db",
+    ):
+        assert "s3cret" not in check_url(url)
+        with pytest.raises((Refused, StoreUnavailable)) as refused:
+            await PostgresStore(url).open()
+        assert "s3cret" not in str(refused.value)
+    assert check_url("postgresql://dana:s3cret@host:5433/db?sslmode=require") == (
+        "postgresql://dana@host:5433/db?sslmode=require"
+    )
+
+
+async def test_a_database_that_can_not_hold_every_id_is_refused(postgres_url):
+    name = name_of(postgres_url) + "_latin"
+    server = await asyncpg.connect(postgres_url)
+    await server.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'LATIN1' LOCALE_PROVIDER libc LOCALE 'C'")
+    try:
+        assert await code_of(PostgresStore(url_of(postgres_url, name))) == "store.setting"
+    finally:
+        await server.execute(f"DROP DATABASE {name}")
+        await server.close()
+
+
+async def test_a_user_who_may_only_read_and_write_is_enough_once_it_is_made(store, outside, postgres_database):
+    role = name_of(postgres_database)
+    await outside.execute(
+        f"""CREATE ROLE "{role}" LOGIN; GRANT USAGE ON SCHEMA remit TO "{role}";
+        GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA remit TO "{role}";"""
+    )
+    least = PostgresStore(postgres_database.replace("user=postgres", f"user={role}"))
+    try:
+        await least.open()
+        hand = await open_held(least, "po-1")
+        await least.append(hand.step())
+        await least.close()
+    finally:
+        await outside.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+
+
+async def test_a_user_who_may_not_make_the_schema_is_told(outside, postgres_database):
+    role = name_of(postgres_database)
+    await outside.execute(f'CREATE ROLE "{role}" LOGIN')
+    try:
+        url = postgres_database.replace("user=postgres", f"user={role}")
+        assert await code_of(PostgresStore(url)) == "store.unwritable"
+    finally:
+        await outside.execute(f'DROP ROLE "{role}"')
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+async def test_the_database_s_own_defaults_do_not_weaken_a_commit(outside, postgres_database):  # proves: RUN-3
+    name = name_of(postgres_database)
+    for setting in (
+        "synchronous_commit = off",
+        "default_transaction_isolation = 'serializable'",
+        "search_path = 'public'",
+        "statement_timeout = '1ms'",
+    ):
+        await outside.execute(f'ALTER DATABASE "{name}" SET {setting}')
+    store = PostgresStore(postgres_database)
+    await store.open()
+    hand = await open_held(store, "po-1")
+    await store.append(hand.step())
+    await read_view(store, hand.row.run_key)
+    renewer = await store.renewer()
+    wanted = SETTINGS | {"synchronous_commit": "on"}
+    connections: list[Any] = [store._link._connection, renewer._link._connection]  # type: ignore[attr-defined]
+    for connection in connections:
+        seen = {key: await connection.fetchval("SELECT current_setting($1)", key) for key in wanted}
+        assert seen == wanted
+    await renewer.close()
+    pooled = await store._read(lambda c: c.fetchval("SELECT current_setting('synchronous_commit')"))
+    assert pooled == "on"
+    await store.close()
+
+
+async def test_a_stricter_commit_is_left_as_it_is(outside, postgres_database):
+    await outside.execute(f'ALTER DATABASE "{name_of(postgres_database)}" SET synchronous_commit = remote_apply')
+    store = PostgresStore(postgres_database)
+    await store.open()
+    assert await store._read(lambda c: c.fetchval("SELECT current_setting('synchronous_commit')")) == "remote_apply"
+    await store.close()
+
+
+# -- the database's clock ---------------------------------------------------------------------------------------------
+
+
+async def test_leases_are_judged_by_the_database_s_clock(store, outside):  # proves: OWN-1, OWN-3
+    before = await outside.fetchval(Q["read_now"])
+    hands = [await open_held(store, f"r-{i}") for i in range(3)]
+    assert store.ledger.clock == "database"
+    after = await store.now()
+    for hand in hands:
+        assert before <= hand.row.lease_until - LEASE_MS * 1_000 <= after
+    await outside.execute(
+        "UPDATE remit.run SET lease_until = (extract(epoch FROM clock_timestamp()) * 1000000)::int8 WHERE run <> 'r-2'"
+    )
+    with pytest.raises(LeaseLost):
+        await store.append(hands[0].step())
+    made = await asyncio.gather(store.append(hands[1].step()), store.append(hands[2].step()), return_exceptions=True)
+    assert [type(answer) for answer in made] == [LeaseLost, type(None)]
+    won = await store.claim(Claim(hands[0].row.run_key, 1, "w-2", LEASE_MS))
+    assert won is not None and won.lease_until > after
+    assert await store.claim(Claim(hands[2].row.run_key, 1, "w-2", LEASE_MS)) is None
+    renewer = await store.renewer()
+    renewed = await renewer.renew(WORKER, [Renewal(h.row.run_key, 1) for h in hands], lease_ms=2 * LEASE_MS)
+    assert renewed == {hands[1].row.run_key, hands[2].row.run_key}
+    row = await store.read_row(TENANT, "r-2")
+    assert row is not None and row.lease_until >= after + 2 * LEASE_MS * 1_000
+    await renewer.close()
+
+
+# -- batches ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_batch_of_everything_is_one_commit_with_an_answer_for_each(store):  # proves: RUN-3, OWN-3, LOG-1
+    hands = [await open_held(store, f"r-{i}") for i in range(4)]
+    post = Hand(store, hands[0].row, lane="post")
+    hands[3].step()  # sealed and never written: what follows does not fit
+    ended, large = hands[1].end(), b'"' + b"x" * 600_000 + b'"'
+    before = store.counters.commits
+    made: list[Any] = await asyncio.gather(
+        store.append(hands[0].step()),
+        store.append(post.signal()),
+        store.append(ended),
+        store.append(hands[2].step(large)),
+        store.append(hands[3].step()),
+        store.open_run(opening(store, "new", value=large)),
+        store.open_run(opening(store, "r-0")),
+        return_exceptions=True,
+    )
+    assert store.counters.commits == before + 1
+    assert [type(answer) for answer in made[:5]] == [type(None)] * 4 + [LeaseLost]
+    assert made[5].run == "new" and made[6] is None
+    views = [await read_view(store, hand.row.run_key) for hand in hands]
+    assert [len(view.calls) for view in views] == [1, 0, 1, 0]
+    assert (await read_view(store, made[5].run_key)).input == large
+    assert len((await read_stored(store, hands[0].row.run_key)).post) == 1
+
+
+async def test_units_with_and_without_a_move_share_a_statement(store):  # proves: RUN-3
+    hands = [await open_held(store, f"r-{i}") for i in range(3)]
+    units = [hand.step() for hand in hands]
+    units[1].move = Move("waiting", "step.failed", release=True)
+    await asyncio.gather(*(store.append(unit) for unit in units))
+    rows = [(await read_stored(store, hand.row.run_key)).row for hand in hands]
+    assert [(row.status, row.code, row.worker) for row in rows] == [
+        ("running", "", WORKER),
+        ("waiting", "step.failed", None),
+        ("running", "", WORKER),
+    ]
+
+
+async def test_entries_beyond_the_end_of_a_row_are_found_and_disturb_nobody_else(store, outside):  # proves: LOG-3
+    one, two = await open_held(store, "po-1"), await open_held(store, "po-2")
+    await outside.execute("INSERT INTO remit.entry VALUES ($1, 0, 3, '', '')", one.row.run_key)
+    wishes = [store.append(hand.step()) for hand in (one, two)]
+    made: list[Any] = await asyncio.gather(*wishes, return_exceptions=True)
+    assert [type(answer) for answer in made] == [Tampered, type(None)]
+    assert made[0].code == "chain.head"
+    assert (await read_stored(store, one.row.run_key)).row.seq == 2
+
+
+async def test_a_run_that_is_deleted_while_a_batch_waits_for_it_is_not_made_anew(store, outside):  # proves: LOG-1
+    hands = [await open_held(store, f"r-{i}") for i in range(3)]
+    renewer = await store.renewer()
+    async with outside.transaction():
+        await outside.execute("DELETE FROM remit.run WHERE run_key = $1", hands[0].row.run_key)
+        batch = asyncio.gather(*(store.append(hand.step()) for hand in hands), return_exceptions=True)
+        leases = [Renewal(hand.row.run_key, 1) for hand in hands]
+        renewal = asyncio.create_task(renewer.renew(WORKER, leases, lease_ms=LEASE_MS))
+        await waiting(outside, 2)
+    assert [type(answer) for answer in await batch] == [LeaseLost, type(None), type(None)]
+    assert await renewal == {hand.row.run_key for hand in hands[1:]}
+    assert await outside.fetch("SELECT run FROM remit.run ORDER BY 1") == [("r-1",), ("r-2",)]
+    await renewer.close()
+
+
+async def test_a_row_that_somebody_holds_stops_nobody_else_for_long(
+    postgres_database, outside, monkeypatch
+):  # proves: RUN-3
+    monkeypatch.setitem(postgres_connection.SETTINGS, "lock_timeout", "100ms")
+    store = PostgresStore(postgres_database)
+    await store.open()
+    held, free = await open_held(store, "held"), await open_held(store, "free")
+    async with outside.transaction():
+        await outside.execute("SELECT 1 FROM remit.run WHERE run_key = $1 FOR UPDATE", held.row.run_key)
+        unit = held.step()
+        made = await asyncio.gather(store.append(unit), store.append(free.step()), return_exceptions=True)
+    assert isinstance(made[0], StoreUnavailable) and made[0].code == "store.busy"
+    assert made[1] is None
+    await store.append(unit)
+    await store.close()
+
+
+async def test_processes_that_write_the_same_runs_at_once_never_block_each_other_for_good(
+    store, postgres_database, monkeypatch
+):  # proves: OWN-3, LOG-1
+    rivals = [store, PostgresStore(postgres_database)]
+    await rivals[1].open()
+    rows = [await open_run(store, f"r-{i}", worker=None) for i in range(12)]
+    failed: list[BaseException] = []
+    monkeypatch.setattr(postgres_writer, "is_worth_another_try", failed.append)
+    for turn in range(15):
+        stored = [(await read_stored(store, row.run_key)).row for row in rows]
+        wishes: list[Any] = []
+        for rival, order in zip(rivals, (stored, stored[::-1]), strict=True):
+            for row in order:
+                wishes.append(rival.append(Hand(rival, row).step(b"%d" % id(rival), name=f"t-{turn}")))
+            wishes += [rival.open_run(opening(rival, f"n-{turn}-{i}")) for i in range(5)]
+            wishes.append(rival.append(Hand(rival, order[0], lane="post").signal(name=f"p-{turn}-{id(rival)}")))
+        made = await asyncio.gather(*wishes, return_exceptions=True)
+        assert {type(answer).__name__ for answer in made} <= {"NoneType", "LeaseLost", "RunRow"}, made
+    for row in rows:
+        stored_now = await read_stored(store, row.run_key)
+        assert stored_now.row.seq == 16
+    assert failed == []
+    await rivals[1].close()
+
+
+# -- plans ------------------------------------------------------------------------------------------------------------
+
+
+async def test_hot_statements_are_planned_for_a_full_table_while_it_is_empty(store):
+    connection = store._link._connection
+    assert connection is not None
+    assert {name: await connection.fetchval("SELECT current_setting($1)", name) for name in PLANS} == PLANS
+    none: list[Any] = []
+    head = (1, b"", b"", 1, 1)
+    for name, values in {
+        "append": (*[none] * 8, None, *[none] * 7),
+        "append_one": (*head, None, None, False, None, b"", b"", b"", b""),
+        "append_post": (*[none] * 11,),
+        "renew": (none, none, WORKER, 1, None),
+        "find_units": (none, none, none),
+        "open_runs": (*[none] * 10, None, *[none] * 5),
+    }.items():
+        plan = "\n".join(row[0] for row in await connection.fetch("EXPLAIN " + Q[name], *values))
+        assert "Seq Scan" not in plan and "Nested Loop" not in plan, plan
+        assert "Index" in plan or name == "open_runs", plan
+
+
+async def waiting(connection: Any, count: int) -> None:
+    """Returns when so many others of this database wait for a lock."""
+    sql = """SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+    async with asyncio.timeout(20):
+        while await connection.fetchval(sql) < count:
+            await connection.execute("SELECT pg_stat_clear_snapshot()")  # else a transaction sees the same all the time
