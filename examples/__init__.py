@@ -1,0 +1,1 @@
+"""Examples: small programs that use Remit as anybody would, through its public names alone."""
