@@ -60,7 +60,7 @@ class Worker:
         self.status: int | None = None  # how the process ended, -9 where it was killed; None while it lives
 
     def looks(self) -> Iterator[Sight]:
-        """A sight whenever there may be something new, until the process is over. Raises BrokeDown if that takes too long."""
+        """A sight whenever there may be something new, until the process is over. Raises BrokeDown if it takes long."""
         sight, said, over_at = Sight(), b"", time.monotonic() + PATIENCE_SECONDS
         pipe = self._process.stdout
         assert pipe is not None
