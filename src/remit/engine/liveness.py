@@ -15,6 +15,7 @@ import fcntl
 import os
 import secrets
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import IO
@@ -28,6 +29,7 @@ class ProcessLock:
     """This process's own lock file; one per process, made when first needed."""
 
     _own: ProcessLock | None = None
+    _making = threading.Lock()
 
     def __init__(self) -> None:
         folder = Path(tempfile.gettempdir()) / f"remit-{os.getuid()}"
@@ -42,9 +44,11 @@ class ProcessLock:
     @classmethod
     def own(cls) -> ProcessLock:
         """The lock of the calling process; a forked child gets one of its own."""
-        if cls._own is None or cls._own.pid != os.getpid():
-            cls._own = cls()
-        return cls._own
+        # Where two threads each made one, the one that was replaced would be let go, and its living workers look dead.
+        with cls._making:
+            if cls._own is None or cls._own.pid != os.getpid():
+                cls._own = cls()
+            return cls._own
 
 
 def enlist(started_at: int) -> WorkerRow:

@@ -1,0 +1,74 @@
+"""Liveness: a worker is proven dead only when it is, however many runtimes its process has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from remit.engine import liveness
+from remit.engine.liveness import ProcessLock, enlist, is_proven_dead, retire
+from remit.store.protocol import WorkerRow
+
+_STANDS_STILL = """
+import sys
+from remit.engine.liveness import enlist
+row = enlist(0)
+print(row.worker, row.host, row.lock_path, sep="\\t", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(autouse=True)
+def no_lock_yet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(ProcessLock, "_own", None)
+    yield
+    ProcessLock.own()._file.close()
+
+
+def test_runtimes_opened_at_once_in_many_threads_share_one_lock_and_none_looks_dead():  # proves: OWN-1
+    rows: list[WorkerRow] = []
+    start = threading.Barrier(16)
+
+    def open_one() -> None:
+        start.wait()
+        rows.append(enlist(0))
+
+    threads = [threading.Thread(target=open_one) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len({row.lock_path for row in rows}) == 1
+    assert [is_proven_dead(row) for row in rows] == [False] * 16
+
+
+def test_a_runtime_that_was_closed_is_dead_while_its_process_lives():  # proves: OWN-1
+    closed, other = enlist(0), enlist(0)
+    retire(closed.worker)
+    assert (is_proven_dead(closed), is_proven_dead(other)) == (True, False)
+
+
+def test_a_killed_process_is_dead_and_a_silent_one_is_not():  # proves: OWN-1
+    command = [sys.executable, "-c", _STANDS_STILL]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as silent:
+        assert silent.stdout is not None
+        worker, host, lock_path = silent.stdout.readline().strip().split("\t")
+        row = WorkerRow(worker, host, lock_path, 0)
+        assert not is_proven_dead(row)
+        silent.kill()
+        silent.wait()
+        assert is_proven_dead(row)
+
+
+def test_nothing_is_proven_of_another_machine_or_of_a_file_that_is_gone(monkeypatch):  # proves: OWN-1
+    row = replace(enlist(0), worker="elsewhere")
+    assert not is_proven_dead(replace(row, host="another boot/1"))
+    assert not is_proven_dead(replace(row, lock_path=row.lock_path + ".gone"))
+    monkeypatch.setattr(liveness, "_host", lambda: "")
+    assert not is_proven_dead(replace(row, host=""))
