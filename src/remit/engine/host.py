@@ -16,6 +16,7 @@ class Host:
     """One opened runtime. Belongs to one event loop.
 
     turns: runs at which this process works, by run id; set when the turn is over. A second caller waits for it.
+    incidents: held while this process writes one, so that its own writers do not overtake each other.
     """
 
     store: Store
@@ -26,3 +27,4 @@ class Host:
     keeper: Keeper
     threads: Executor
     turns: dict[str, asyncio.Event] = field(default_factory=dict)
+    incidents: asyncio.Lock = field(default_factory=asyncio.Lock)

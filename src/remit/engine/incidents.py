@@ -10,6 +10,8 @@ from __future__ import annotations
 import logging
 import os
 
+from remit.authority.contract import ANYONE
+from remit.canonical import INTEGER_MAX
 from remit.engine.host import Host
 from remit.engine.opening import draw_up
 from remit.engine.outcome import detail
@@ -27,8 +29,8 @@ SELF = "service:remit"
 _log = logging.getLogger("remit")
 
 _TRIES = 8
-_FOREVER = 2**53 - 1
-_PIN = ContractPin(resume=["anyone"], risk="low", version="1", window=_FOREVER)
+_FOREVER = INTEGER_MAX  # microseconds
+_PIN = ContractPin(resume=[ANYONE], risk="low", version="1", window=_FOREVER)
 
 
 async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
@@ -45,21 +47,24 @@ async def lift(host: Host, row: RunRow, *, by: str, reason: str) -> None:
 
 async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> None:
     """Append to the incidents, which have no lease: compare the head, and read again when somebody was faster."""
-    store = host.store
-    for _ in range(_TRIES):
-        row = await store.read_row(host.tenant, INCIDENTS) or await _open(host)
-        if row is None:
-            continue
-        identity = Identity(store.ledger.origin, host.tenant, INCIDENTS, row.gen, row.flow)
-        pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
-        value = (os.urandom(SALT_BYTES), detail(words))
-        entry = pen.seal(type(fact).__name__, kinds.write(fact), at=host.clock.now(), value=value)
-        unit = Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None, quarantine=overlay)
-        try:
-            return await store.append(unit)
-        except LeaseLost:
-            continue
+    async with host.incidents:
+        for _ in range(_TRIES):
+            row = await host.store.read_row(host.tenant, INCIDENTS) or await _open(host)
+            if row is None:
+                continue
+            try:
+                return await host.store.append(_unit(host, row, fact, words, by=by, overlay=overlay))
+            except LeaseLost:
+                continue
     raise StoreUnavailable(f"The incident could not be written: others wrote {_TRIES} times in between.")
+
+
+def _unit(host: Host, row: RunRow, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> Unit:
+    identity = Identity(host.store.ledger.origin, host.tenant, INCIDENTS, row.gen, row.flow)
+    pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
+    value = (os.urandom(SALT_BYTES), detail(words))
+    entry = pen.seal(type(fact).__name__, kinds.write(fact), at=host.clock.now(), value=value)
+    return Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None, quarantine=overlay)
 
 
 async def _open(host: Host) -> RunRow | None:
