@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -211,7 +212,9 @@ def at_a_clean_desk(folder: Path) -> Iterator[Desk]:
 
 
 def further(desk: Desk, planned: Plan) -> list[tuple[str, str]]:
-    """Commands that look at what the demo left."""
+    """Commands that look at what the demo left; none in a version that has no command line."""
+    if find_spec("remit.faces.cli.main") is None:
+        return []
     script = Path(sys.executable).with_name("remit")
     command = f"{_near(script)} --store sqlite:///{_near(desk.ledger)}"
     return [
@@ -239,7 +242,7 @@ def tell(folder: Path) -> int:
         on.print(show.heading(3, "Both months"))
         on.print(show.closing([month for month, _ in acts]))
         broken = [claim for claim in made if not claim.holds]
-        on.print(show.verdict(len(made), broken, took))
+        on.print(show.verdict(len(made), broken, took, _near(desk.folder)))
         on.print(show.further(further(desk, plan(MONTHS[1]))))
     return 1 if broken else 0
 

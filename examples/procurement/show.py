@@ -148,13 +148,14 @@ def closing(months: list[Month]) -> RenderableType:
     return Padding(Group(table, Padding(note, (1, 0, 1, 2))), (1, 0, 0, 0))
 
 
-def verdict(count: int, broken: list[Claim], took: float) -> RenderableType:
+def verdict(count: int, broken: list[Claim], took: float, folder: str) -> RenderableType:
     """What all of it comes to."""
     if broken:
         lines = "".join(f"\n  ✗ {claim.says}: {claim.found}" for claim in broken)
         return told((f"{len(broken)} of {count} claims do not hold, after {took:.1f} s:{lines}\n", "bold red"))
     return told(
-        (f"✓ All {count} claims of this demo hold", "bold green"), f"; it took {took:.1f} s. To look further:\n"
+        (f"✓ All {count} claims of this demo hold", "bold green"),
+        f"; it took {took:.1f} s.\nWhat it left is in {folder}, until the next one.\n",
     )
 
 

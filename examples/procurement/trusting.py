@@ -42,4 +42,4 @@ def resume(database: str, run: str) -> Any:
 
 if __name__ == "__main__":
     result = resume(sys.argv[1], sys.argv[2])
-    print((desk().folder / result.paper).read_text(encoding="utf-8"))
+    print(json.dumps(json.loads((desk().folder / result.paper).read_text(encoding="utf-8"))))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import dataclasses
 import fcntl
 import json
+import shlex
 import subprocess
 import sys
 from collections import Counter
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 import remit
 from examples.procurement import claims
 from examples.procurement.claims import Death, Month
+from examples.procurement.demo import further, plan
 from examples.procurement.desk import Desk
 from examples.procurement.flow import purchase
 from examples.procurement.payments import (
@@ -124,6 +127,14 @@ class TestTheDemo:
     def test_an_edit_that_changes_nothing_is_not_passed_off_as_one(self, demo: Told):
         with pytest.raises(BrokeDown, match="pay-2025-01-001 has no saved denial"):
             ask("tamper", str(demo.desk.ledger), "pay-2025-01-001", desk=demo.desk)
+
+    @pytest.mark.skipif(find_spec("remit.faces.cli.main") is None, reason="this version has no command line")
+    def test_the_commands_that_it_ends_with_can_be_typed(self, demo: Told):
+        statuses = [
+            subprocess.run(shlex.split(command), capture_output=True, timeout=60, check=False).returncode
+            for command, _ in further(demo.desk, plan("2025-02"))
+        ]
+        assert statuses == [0, 0, remit.Tampered.exit_status]
 
     def test_two_demos_do_not_share_a_folder(self, demo: Told):
         command = [sys.executable, "-m", "examples.procurement.demo", "--folder", str(demo.desk.folder)]
