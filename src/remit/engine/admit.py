@@ -60,15 +60,21 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
     return None if row is None else Found(row, RunView(identity, opened, order.input, now, last_at=now))
 
 
-async def find(host: Host, run: str) -> Found:
-    """The run, read in one snapshot and verified whole.
-
-    Raises RunAbsent, RunQuarantined, or Tampered: then this run is quarantined, and nothing else is touched.
-    """
+async def read_stored(host: Host, run: str) -> Stored:
+    """The run as it is stored, in one snapshot and not verified. Raises RunAbsent."""
     row = await host.store.read_row(host.tenant, run)
     stored = await host.store.read_run(row.run_key) if row is not None else None
     if stored is None:
         raise RunAbsent(f"There is no run {run!r}; nothing was done.")
+    return stored
+
+
+async def find(host: Host, run: str) -> Found:
+    """The run, read and verified whole.
+
+    Raises RunAbsent, RunQuarantined, or Tampered: then this run is quarantined, and nothing else is touched.
+    """
+    stored = await read_stored(host, run)
     if stored.row.quarantined:
         raise RunQuarantined(f"Run {run!r} is quarantined: its journal did not verify; nothing was done.")
     try:
@@ -93,9 +99,8 @@ def verify(origin: str, stored: Stored) -> RunView:
 
 def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
     """The caller asks for this very run. Raises FlowMismatch, ExecutorMismatch, InputMismatch; nothing was done."""
+    check_flow(view, flow)
     run, opened = view.identity.run, view.opened
-    if opened.flow != flow.name:
-        raise FlowMismatch(f"Run {run!r} belongs to flow {opened.flow!r}, not {flow.name!r}; nothing was done.")
     if (opened.by, opened.behalf) != (order.by, order.behalf):
         raise ExecutorMismatch(
             f"Run {run!r} was opened by {_who(opened.by, opened.behalf)}, not {_who(order.by, order.behalf)}; "
@@ -103,6 +108,13 @@ def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
         )
     if view.input != order.input:
         raise InputMismatch(f"Run {run!r} was opened with another input; nothing was done.")
+
+
+def check_flow(view: RunView, flow: Flow[Any]) -> None:
+    """The run belongs to this flow. Raises FlowMismatch; nothing was done."""
+    run, opened = view.identity.run, view.opened
+    if opened.flow != flow.name:
+        raise FlowMismatch(f"Run {run!r} belongs to flow {opened.flow!r}, not {flow.name!r}; nothing was done.")
 
 
 async def claim(host: Host, row: RunRow) -> RunRow | None:

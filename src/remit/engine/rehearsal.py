@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from remit.engine.admit import Found
+from remit.engine.admit import Found, check_flow
 from remit.engine.attempt import Attempt
 from remit.engine.flow import Flow
 from remit.engine.host import Host
@@ -19,7 +19,7 @@ from remit.engine.invoke import call_flow, main_task
 from remit.engine.lease import Lease
 from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed
-from remit.errors import DefinitionIncompatible, FlowMismatch, StepError, ValueUnreadable
+from remit.errors import DefinitionIncompatible, StepError, ValueUnreadable
 from remit.facts.entry import Pen
 from remit.facts.view import Recorded, RunView
 
@@ -70,8 +70,7 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
     """Call the flow with what is recorded. Raises FlowMismatch where the run belongs to another flow."""
     view, row = found.view, found.row
     run_id = view.identity.run
-    if view.opened.flow != flow.name:
-        raise FlowMismatch(f"Run {run_id!r} belongs to flow {view.opened.flow!r}, not {flow.name!r}; nothing was done.")
+    check_flow(view, flow)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))

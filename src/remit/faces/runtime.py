@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from remit.clock import Clock, SystemClock
 from remit.engine import incidents
-from remit.engine.admit import Found, Order, check_order, find, open_run, verify
+from remit.engine.admit import Found, Order, check_flow, check_order, find, open_run, read_stored, verify
 from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.lease import LEASE_MS_DEFAULT, Keeper
@@ -29,7 +29,7 @@ from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
 from remit.engine.turn import claim_and_run
 from remit.engine.watch import wait_for
-from remit.errors import FlowMismatch, Refused, RunAbsent, StoreClosed, Tampered
+from remit.errors import Refused, StoreClosed, Tampered
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import RESERVED_PREFIX, check_id, check_principal
 from remit.facts.value import Codec
@@ -88,28 +88,24 @@ class Runtime:
         ExecutorMismatch, FlowMismatch, DefinitionIncompatible, Tampered, RunQuarantined, LeaseLost, StoreUnavailable.
         """
         order = _order(flow, input, id, by, behalf)
-        return await claim_and_run(await self._ready(), flow, order, is_waiting=wait)
+        return await claim_and_run(self._ready(), flow, order, is_waiting=wait)
 
     async def start(
         self, flow: Flow[Any], input: Any = None, *, id: str, by: str | None = None, behalf: str | None = None
     ) -> str:
         """Open a run for a later `run` or `resume`; its id, once the run is on disk. Again: the same run."""
         order = _order(flow, input, id, by, behalf)
-        host = await self._ready()
+        host = self._ready()
         if await open_run(host, flow, order, is_held=False) is None:
             check_order((await find(host, id)).view, flow, order)
         return id
 
     async def resume(self, flow: Flow[Any], id: str, *, wait: bool = True) -> Outcome:
         """Go on with a run under its recorded input and executor. Raises RunAbsent, and as `run` does."""
-        host = await self._ready()
-        found = await find(host, id)
-        if found.view.opened.flow != flow.name:
-            raise FlowMismatch(
-                f"Run {id!r} belongs to flow {found.view.opened.flow!r}, not {flow.name!r}; nothing was done."
-            )
-        opened = found.view.opened
-        order = Order(id, opened.by, opened.behalf, found.view.input)
+        host = self._ready()
+        view = (await find(host, id)).view
+        check_flow(view, flow)
+        order = Order(id, view.opened.by, view.opened.behalf, view.input)
         return await claim_and_run(host, flow, order, is_waiting=wait)
 
     async def wait(self, id: str, *, timeout: float | None = None) -> Outcome:
@@ -117,7 +113,7 @@ class Runtime:
 
         timeout: seconds; TimeoutError after them. A run that nobody has taken up yet is waited for as well.
         """
-        host = await self._ready()
+        host = self._ready()
         async with asyncio.timeout(timeout):
             return outcome_of((await wait_for(host, id)).view, _UNTYPED)
 
@@ -125,16 +121,11 @@ class Runtime:
 
     async def show(self, id: str) -> Found:
         """A run's row and its view, folded from its verified journal. Raises RunAbsent, Tampered, RunQuarantined."""
-        return await find(await self._ready(), id)
+        return await find(self._ready(), id)
 
     async def read(self, id: str) -> Stored:
         """A run as it is stored, not verified; for looking at a run that is quarantined. Raises RunAbsent."""
-        host = await self._ready()
-        row = await host.store.read_row(host.tenant, id)
-        stored = await host.store.read_run(row.run_key) if row is not None else None
-        if stored is None:
-            raise RunAbsent(f"There is no run {id!r}; nothing was done.")
-        return stored
+        return await read_stored(self._ready(), id)
 
     async def list(
         self,
@@ -147,14 +138,14 @@ class Runtime:
         before: int | None = None,
     ) -> builtins.list[RunRow]:
         """Rows of runs, newest first; an index, not verified. before: a row's run_key, to page on."""
-        host = await self._ready()
+        host = self._ready()
         which = RunFilter(host.tenant, flow, status, quarantined, prefix, limit, before)
         rows = await host.store.list_rows(which)
         return [row for row in rows if not row.run.startswith(RESERVED_PREFIX)]  # journals of Remit's own are no runs
 
     async def verify(self, id: str) -> Tampered | None:
         """What is wrong with a run's journal, or None. Changes nothing."""
-        host = await self._ready()
+        host = self._ready()
         try:
             verify(host.store.ledger.origin, await self.read(id))
         except Tampered as exc:
@@ -163,12 +154,12 @@ class Runtime:
 
     async def check(self, flow: Flow[Any], id: str) -> Compatibility:
         """Whether this code goes on with that run. Runs no step and writes nothing."""
-        host = await self._ready()
+        host = self._ready()
         return await rehearse(host, flow, await find(host, id))
 
     async def lift(self, id: str, *, by: str, reason: str) -> None:
         """End a run's quarantine, where its restored bytes verify. Raises Tampered where they don't."""
-        host = await self._ready()
+        host = self._ready()
         check_principal(by, "operator")
         stored = await self.read(id)
         verify(host.store.ledger.origin, stored)
@@ -176,12 +167,12 @@ class Runtime:
 
     async def doctor(self) -> builtins.list[Finding]:
         """What is right and wrong with the store. Changes nothing."""
-        return await (await self._ready()).store.examine()
+        return await self._ready().store.examine()
 
     # -- opening and closing ------------------------------------------------------------------------------------------
 
     async def open(self) -> Runtime:
-        """Open the store for the running event loop. `async with` does this."""
+        """Open the store for the running event loop. `async with` does this. Raises StoreRefused, StoreUnavailable."""
         if self._host is not None:
             raise StoreClosed("The runtime is open already; nothing was done.", code="store.open")
         await self._store.open()
@@ -203,13 +194,15 @@ class Runtime:
         return self
 
     async def close(self) -> None:
-        """Close the store. Attempts that are under way lose their lease when it runs out."""
+        """Close the store. A run that is under way is given up: others take it over at once or when its lease ran out."""
         host, self._host = self._host, None
         if host is not None:
-            await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
-            host.threads.shutdown(wait=False)
-            await host.store.close()
-            retire(host.worker)
+            try:
+                await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
+                host.threads.shutdown(wait=False)
+                await host.store.close()
+            finally:
+                retire(host.worker)
 
     async def __aenter__(self) -> Runtime:
         return await self.open()
@@ -239,7 +232,7 @@ class Runtime:
             finally:
                 portal.close()
 
-    async def _ready(self) -> Host:
+    def _ready(self) -> Host:
         if self._host is None:
             raise StoreClosed(
                 "The runtime is not open; nothing was done.", hint="Use it inside `async with remit.open(...)`."
@@ -279,8 +272,9 @@ def open(
     """A runtime on a store; use it with `async with`, or with `with` in plain code.
 
     store: "sqlite:///runs.db" (relative), "sqlite:////var/lib/runs.db" (absolute), "postgresql://...",
-    "file:state.json", "memory:", or a store object. clock: replaces the database's clock too, and the ledger says so.
-    lease_ms: 1,000 to 600,000. Raises Refused for what can't be opened; opening itself happens at `with`.
+    "file:state.json", "memory:", or a store object, which has a clock already. clock: replaces the database's clock
+    too, and the ledger says so. lease_ms: 1,000 to 600,000. Nothing is opened before `with`.
+    Raises Refused for a URL, tenant or lease that can't be.
     """
     return Runtime(
         store_for(store, clock=clock) if isinstance(store, str) else store,
