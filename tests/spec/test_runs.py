@@ -9,6 +9,8 @@ import pytest
 
 import remit
 from remit import Contract, Step
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Opening, RunRow
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")
@@ -202,6 +204,25 @@ async def test_three_starts_at_once_make_one_run(storage: Storage):  # proves: R
         outcomes = await asyncio.gather(*(rt.run(flow, 1, id="r") for _ in range(3)))
     assert [o.value for o in outcomes] == [["A"]] * 3
     assert counted.ran == ["a"]
+
+
+async def test_a_caller_that_waited_for_an_opening_that_failed_opens_the_run():  # proves: RUN-11, RUN-1
+    class OnceUnavailable(MemoryStore):
+        async def open_run(self, opening: Opening) -> RunRow | None:
+            if not failed:
+                failed.append(opening.run)
+                await asyncio.sleep(0)  # the other caller comes while this one opens the run
+                raise remit.StoreUnavailable("Nothing was written.")
+            return await super().open_run(opening)
+
+    failed: list[str] = []
+    counted = Counted()
+    async with remit.open(OnceUnavailable()) as rt:
+        calls = (rt.run(letters(counted, "a"), id="r") for _ in range(2))
+        first, second = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert isinstance(first, remit.StoreUnavailable)
+    assert isinstance(second, remit.Outcome) and second.value == ["A"]
 
 
 async def test_a_step_outcome_is_durable_before_the_next_step_begins(storage: Storage):  # proves: RUN-3

@@ -44,7 +44,7 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
         other = host.turns.get(order.run)
         if other is None:
             with _own_turn(host, order.run):
-                found = await _try_turn(host, flow, order, is_new=not has_waited, is_settled=has_waited)
+                found = await _try_turn(host, flow, order, has_waited=has_waited)
             if isinstance(found, Outcome):
                 return found
             if found is None:
@@ -71,20 +71,18 @@ def _own_turn(host: Host, run: str) -> Iterator[None]:
         over.set()
 
 
-async def _try_turn(
-    host: Host, flow: Flow[Any], order: Order, *, is_new: bool, is_settled: bool
-) -> Outcome | RunRow | None:
+async def _try_turn(host: Host, flow: Flow[Any], order: Order, *, has_waited: bool) -> Outcome | RunRow | None:
     """The outcome; or the row of a run that another worker holds; or None where it moved while it was looked at.
 
-    is_new: the run may not exist yet. is_settled: an attempt was waited for, so what it left is the answer.
+    has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
     """
     sent_ms = monotonic_ms()
-    made = await open_run(host, flow, order, is_held=True) if is_new else None
+    made = await open_run(host, flow, order, is_held=True)
     if made is not None:
         return await _take_turn(host, flow, made.view, made.row, sent_ms)
     found = await find(host, order.run)
     check_order(found.view, flow, order)
-    if found.view.status in ENDED or (is_settled and is_parked(found)):
+    if found.view.status in ENDED or (has_waited and is_parked(found)):
         return outcome_of(found.view, flow.result_codec)
     sent_ms = monotonic_ms()
     held = await claim(host, found.row)

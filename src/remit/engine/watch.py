@@ -7,6 +7,7 @@ verified journal.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 from remit.engine.admit import Found, find, is_holder_dead
 from remit.engine.host import Host
@@ -30,25 +31,32 @@ async def wait_for(host: Host, run: str) -> Found:
         await _until_moved(host, found.row)
 
 
-async def _until_moved(host: Host, row: RunRow) -> None:
-    """Wait until the row shows another status, or nobody holding what somebody held."""
-    pause = _POLL_SECONDS_MIN
-    while True:
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, _POLL_SECONDS_MAX)
-        now = await host.store.read_row(row.tenant, row.run)
-        if now is None or now.quarantined or now.status != row.status or (now.worker is None) != (row.worker is None):
-            return
-
-
 async def until_free(host: Host, row: RunRow) -> None:
     """Wait until the row says that the attempt is over, or its lease ran out, or its holder is proven dead."""
+
+    async def is_free(now: RunRow) -> bool:
+        if now.worker is None or now.worker == host.worker or now.epoch != row.epoch:
+            return True
+        return now.lease_until <= await host.store.now() or await is_holder_dead(host, now.worker)
+
+    await _until(host, row, is_free)
+
+
+async def _until_moved(host: Host, row: RunRow) -> None:
+    """Wait until the row shows another status, or nobody holding what somebody held."""
+
+    async def has_moved(now: RunRow) -> bool:
+        return now.status != row.status or (now.worker is None) != (row.worker is None)
+
+    await _until(host, row, has_moved)
+
+
+async def _until(host: Host, row: RunRow, has_come: Callable[[RunRow], Awaitable[bool]]) -> None:
+    """Look at the row, less often as time goes by; a run that is gone or quarantined is not waited for."""
     pause = _POLL_SECONDS_MIN
     while True:
         await asyncio.sleep(pause)
         pause = min(pause * 2, _POLL_SECONDS_MAX)
         now = await host.store.read_row(row.tenant, row.run)
-        if now is None or now.worker is None or now.epoch != row.epoch or now.quarantined or now.worker == host.worker:
-            return
-        if now.lease_until <= await host.store.now() or await is_holder_dead(host, now.worker):
+        if now is None or now.quarantined or await has_come(now):
             return

@@ -194,7 +194,7 @@ class Runtime:
         return self
 
     async def close(self) -> None:
-        """Close the store. A run that is under way is given up: others take it over at once or when its lease ran out."""
+        """Close the store. Runs under way are given up: others take them over, at the latest when a lease ran out."""
         host, self._host = self._host, None
         if host is not None:
             try:
