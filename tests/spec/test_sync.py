@@ -115,3 +115,24 @@ def test_a_runtime_that_is_not_open_says_so():
         rt.run_sync(plain, id="r")
     with pytest.raises(remit.StoreClosed):
         rt.run_sync(plain, id="r")
+
+
+def test_what_a_flow_left_behind_is_cancelled_when_the_runtime_closes():  # proves: RUN-10
+    left: list[str] = []
+
+    async def wait_for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.append("cancelled")
+
+    @remit.flow(contract=OPEN)
+    async def forgetful(run: remit.Run) -> None:
+        tasks.append(asyncio.create_task(wait_for_ever()))
+        await asyncio.sleep(0)
+
+    tasks: list[Any] = []
+    with remit.open("memory:") as rt:
+        rt.run_sync(forgetful, id="r")
+        assert left == []
+    assert left == ["cancelled"]

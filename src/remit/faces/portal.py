@@ -20,7 +20,8 @@ class Portal:
     """An event loop in a thread, for as long as it is open."""
 
     def __init__(self) -> None:
-        self.loop = asyncio.new_event_loop()
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._serve, name="remit-loop", daemon=True)
         self._thread.start()
 
@@ -34,13 +35,13 @@ class Portal:
             raise
 
     def close(self) -> None:
+        """End the loop. What flows left behind in it is cancelled first, as `asyncio.run` does."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
-        self.loop.close()
 
     def _serve(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        self.loop.run_forever()
+        with self._runner:
+            self.loop.run_forever()
 
 
 def refuse_inside_loop(name: str, twin: str) -> None:
