@@ -100,10 +100,10 @@ class Kept:
             raise ConnectionError("no disk")
         return self.saved.get(run_id)
 
-    def save(self, checkpoint: Any) -> None:
+    def save(self, mapping: Any) -> None:
         if self.is_down:
             raise ConnectionError("no disk")
-        self.saved[checkpoint["run"]] = checkpoint
+        self.saved[mapping["run"]] = mapping
 
 
 def test_any_object_with_load_and_save_is_a_store():  # proves: RUN-1, RUN-6
@@ -126,3 +126,10 @@ def test_any_object_with_load_and_save_is_a_store():  # proves: RUN-1, RUN-6
     kept.is_down = False
     assert remit.run("r", [Step("a", a), Step("b", b)], kept) == {"a": 1, "b": 2}
     assert ran == ["a", "b", "b"]
+
+
+@pytest.mark.parametrize("store", [object(), type("Loads", (), {"load": lambda self, run_id: None})(), 7])
+def test_what_is_no_store_is_refused_by_the_method_that_it_lacks(store: Any):  # proves: RUN-1
+    with pytest.raises(remit.Refused) as refused:
+        remit.run("r", [], store)
+    assert refused.value.code == "store.methods"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from remit.authority.contract import Contract
 from remit.engine.flow import Flow, Step
@@ -38,7 +38,7 @@ class LoadSave(Protocol):
 
     def load(self, run_id: str, /) -> Any: ...
 
-    def save(self, checkpoint: Any, /) -> Any: ...
+    def save(self, mapping: Any, /) -> Any: ...
 
 
 def run(
@@ -71,7 +71,7 @@ async def run_async(
     state: Mapping[str, Any] | None = None,
     contract: Contract = CONTRACT,
 ) -> State:
-    """The same, inside an event loop."""
+    """`run`, inside an event loop."""
     for step in steps:
         if not isinstance(step, Step):
             raise Refused(
@@ -123,8 +123,8 @@ def _merged(steps: Sequence[Step[..., Any]], view: RunView) -> State:
 
 
 def _runtime(store: str | Store | LoadSave) -> Runtime:
-    if not isinstance(store, str) and hasattr(store, "load") and hasattr(store, "save"):
-        from remit.store.two_method import TwoMethodStore
+    if isinstance(store, str) or hasattr(store, "open_run"):
+        return open_runtime(cast("str | Store", store))
+    from remit.store.two_method import TwoMethodStore
 
-        return open_runtime(TwoMethodStore(store))
-    return open_runtime(store)
+    return open_runtime(TwoMethodStore(store))
