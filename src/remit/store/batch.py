@@ -123,14 +123,19 @@ class GroupCommit:
         self._is_scheduled = False
         if self._writing is not None or not (self._units or self._openings):
             return
-        batch = _Batch(list(self._units.values()), self._openings)
-        self._units, self._openings = {}, []
+        batch = self._take()
         is_small = len(batch) <= self._committer.inline_max
         if is_small and self._was_small:
             self._write_now(batch)
         else:
             self._was_small = is_small
             self._writing = self._loop.create_task(self._write(batch))
+
+    def _take(self) -> _Batch:
+        """All that waits; from here on a new batch gathers."""
+        batch = _Batch(list(self._units.values()), self._openings)
+        self._units, self._openings = {}, []
+        return batch
 
     def _write_now(self, batch: _Batch) -> None:
         units, openings = [w.unit for w in batch.units], [o for o, _ in batch.openings]
@@ -144,8 +149,13 @@ class GroupCommit:
             self._answer(batch, answers)
 
     async def _write(self, batch: _Batch) -> None:
+        """Write a batch, and then those that gathered meanwhile; small ones for the calling thread go by `_flush`."""
         try:
             await self._write_or_split(batch)
+            await asyncio.sleep(0)  # who was answered has a turn, so that what it does next shares a commit
+            while len(self._units) + len(self._openings) > self._committer.inline_max:
+                await self._write_or_split(self._take())
+                await asyncio.sleep(0)
         finally:
             self._writing = None
             if self._units or self._openings:
