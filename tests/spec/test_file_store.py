@@ -19,7 +19,7 @@ import pytest
 
 from remit.errors import Refused, StoreError, StoreRefused, StoreUnavailable, Tampered
 from remit.store.file import FileStore
-from remit.store.protocol import WorkerRow
+from remit.store.protocol import RunFilter, WorkerRow
 from tests.support.journal import TENANT, WORKER, Hand, open_held, open_run, opening, read_stored, read_view
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -331,7 +331,8 @@ async def test_a_file_that_somebody_else_changed_is_not_overwritten(path, meddle
     hand = await open_held(store, "po-1")
     meddle(path)
     found = path.read_bytes() if path.exists() else None
-    acts = [store.append(hand.step()), store.read_row(TENANT, "po-1"), store.read_run(1), open_run(store, "po-2")]
+    reads = [store.read_row(TENANT, "po-1"), store.read_run(1), store.list_rows(RunFilter(TENANT))]
+    acts = [store.append(hand.step()), open_run(store, "po-2"), *reads]
     for act in acts:
         with pytest.raises(StoreError) as refused:
             await act

@@ -20,7 +20,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 from remit.clock import Clock
 from remit.errors import StoreClosed, StoreRefused, StoreUnavailable
@@ -28,7 +28,7 @@ from remit.store.batch import Answers
 from remit.store.file_disk import Disk, file_path
 from remit.store.file_document import FORM, DocumentWriter, PlainLedger, read_document
 from remit.store.memory import MemoryStore, draft_batch
-from remit.store.protocol import Finding, Ledger, Opening, Renewal, RunRow, Stored, Unit
+from remit.store.protocol import Finding, Ledger, Opening, Renewal, Unit
 from remit.store.state import Draft, State
 
 T = TypeVar("T")
@@ -41,7 +41,6 @@ class FileStore(MemoryStore):
         super().__init__(clock=clock)
         self.path = file_path(path)
         self.url = f"file:{self.path}"
-        self._is_clock_given = clock is not None
         self._disk: Disk
         self._document: DocumentWriter
         self._thread: ThreadPoolExecutor
@@ -66,16 +65,6 @@ class FileStore(MemoryStore):
             self._thread.shutdown(wait=True)
             self._disk.release()
 
-    async def read_row(self, tenant: str, run: str) -> RunRow | None:
-        self._check()
-        self._disk.check()
-        return await super().read_row(tenant, run)
-
-    async def read_run(self, run_key: int) -> Stored | None:
-        self._check()
-        self._disk.check()
-        return await super().read_run(run_key)
-
     def _findings(self) -> list[Finding]:
         is_ours = self._disk.is_ours()
         seen = (
@@ -91,6 +80,11 @@ class FileStore(MemoryStore):
         # Not written down: after a crash the lease is at worst over sooner, and its holder is dead.
         self._check_process()
         return await self._on_thread(lambda: self.write_now(lambda draft: draft.renew(worker, leases, lease_ms)))
+
+    def _read(self, read: Callable[[State], T]) -> T:
+        self._check()
+        self._disk.check()
+        return super()._read(read)
 
     async def _on_thread(self, act: Callable[[], T]) -> T:
         try:
@@ -114,8 +108,11 @@ class FileStore(MemoryStore):
         disk = Disk(self.path)
         try:
             data = disk.read()
-            ledger, state = read_document(data, disk.path) if data is not None else (self._new_ledger(), State())
-            is_told = ledger.clock == "given" or not self._is_clock_given
+            if data is None:
+                ledger, state = PlainLedger(secrets.token_hex(16), self._clock.now(), self._clock_word), State()
+            else:
+                ledger, state = read_document(data, disk.path)
+            is_told = ledger.clock == "given" or self._clock_word == "database"
             if not is_told:
                 ledger = PlainLedger(ledger.origin, ledger.made_at, "given")
             holders = {kept.row.worker for kept in state.runs.values()}
@@ -130,10 +127,6 @@ class FileStore(MemoryStore):
             raise
         self._disk, self._document, self._state = disk, document, state
         self._ledger = Ledger(ledger.origin, FORM, ledger.clock)
-
-    def _new_ledger(self) -> PlainLedger:
-        word: Literal["database", "given"] = "given" if self._is_clock_given else "database"
-        return PlainLedger(secrets.token_hex(16), self._clock.now(), word)
 
 
 class _FileCommitter:

@@ -47,9 +47,8 @@ class MemoryStore:
         self.url = "memory:"
         self.counters = Counters()
         self._clock: Clock = clock or SystemClock()
-        word: Literal["database", "given"] = "database" if clock is None else "given"
+        self._clock_word: Literal["database", "given"] = "database" if clock is None else "given"
         self._ledger: Ledger | None = None
-        self._ledger_new = Ledger(secrets.token_hex(16), SCHEMA, word)
         self._state, self._lock = State(), threading.Lock()
         self._is_open, self._pid = False, os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -63,7 +62,7 @@ class MemoryStore:
 
     async def open(self) -> None:
         if not self._is_open:
-            self._ledger = self._ledger or self._ledger_new
+            self._ledger = self._ledger or self._new_ledger()
             self._start(_MemoryCommitter(self))
 
     async def close(self) -> None:
@@ -114,7 +113,12 @@ class MemoryStore:
         return self._read(lambda state: state.workers.get(worker))
 
     async def examine(self) -> list[Finding]:
-        return self._read(lambda state: [*self._findings(), *findings_of(state, self._clock.now())])
+        self._check()
+        with self._lock:
+            return [*self._findings(), *findings_of(self._state, self._clock.now())]
+
+    def _new_ledger(self) -> Ledger:
+        return Ledger(secrets.token_hex(16), SCHEMA, self._clock_word)
 
     def _findings(self) -> list[Finding]:
         hint = "Use `file:` or `sqlite:` for work that has to survive its process."

@@ -83,7 +83,7 @@ class TwoMethodStore(MemoryStore):
         """Loads nothing yet: each run is loaded when it is first asked for, once."""
         if self._is_open:
             return
-        self._state, self._ledger = State(), self._ledger_new
+        self._state, self._ledger = State(), self._ledger or self._new_ledger()
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="remit-two-method")
         self._start(_RunCommitter(self))
