@@ -10,7 +10,7 @@ hashes for one fact. The check is the plainest there is: decode, write again, co
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -48,14 +48,3 @@ class Form(Generic[T]):
     def write(self, value: T) -> bytes:
         """The canonical bytes of `value`. An integer over INTEGER_MAX is a programmer's mistake."""
         return _encoder.encode(value)
-
-
-def read_any(data: bytes) -> Any:
-    """Decode canonical bytes of no particular form. Raises Malformed."""
-    try:
-        value = msgspec.json.decode(data)
-        if _encoder.encode(value) == data:
-            return value
-    except (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError) as exc:
-        raise Malformed(str(exc)) from None
-    raise Malformed("the bytes are not in canonical form")

@@ -10,8 +10,6 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-MICROSECONDS = 1_000_000
-
 
 class Clock(Protocol):
     """Wall time in microseconds UTC."""

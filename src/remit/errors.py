@@ -72,9 +72,9 @@ class ValueRefused(Refused):
     code = "value.refused"
     hint = "Return something that survives being stored, or annotate the type that it should come back as."
 
-    def __init__(self, reason: str, *, path: str = "$", where: str = "", code: str | None = None) -> None:
+    def __init__(self, reason: str, *, path: str = "$", where: str = "") -> None:
         place = f" of {where}" if where else ""
-        super().__init__(f"The value{place} can't be stored: {reason} at {path}.", code=code)
+        super().__init__(f"The value{place} can't be stored: {reason} at {path}.")
         self.reason, self.path, self.where = reason, path, where
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from remit.authority.contract import ANYONE
 from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.incidents import quarantine
@@ -46,7 +47,7 @@ class Found:
 
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
     """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
-    if flow.contract.resume != "anyone":
+    if flow.contract.resume != ANYONE:
         raise NotBuilt(
             f"Flow {flow.name!r} may be resumed by {', '.join(flow.contract.roles)}, and this version can't look up "
             "roles; nothing was opened."

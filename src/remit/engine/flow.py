@@ -28,8 +28,6 @@ class Step(Generic[P, R]):
     Made by `@remit.step`, or as `Step("name", function)` for a list of steps.
     """
 
-    __slots__ = ("__dict__", "codec", "fn", "is_async", "name")
-
     def __init__(self, name: str, fn: Callable[P, R], codec: Codec[Any] | None = None) -> None:
         self.name = check_name(name, "step name")
         if not callable(fn):

@@ -34,6 +34,7 @@ Moves = dict[Status | None, Status]
 
 _WITHIN: Moves = {Status.RUNNING: Status.RUNNING}
 
+# All but RunEnded, whose target stands in its body.
 MOVES: dict[str, Moves] = {
     "RunOpened": {None: Status.QUEUED},
     # A run that is still `running` is started again after its worker died.
