@@ -148,6 +148,17 @@ async def test_a_lost_answer_does_not_bring_back_a_lease_that_was_taken(store, o
     assert (await read_stored(store, hand.row.run_key)).row.seq == 2
 
 
+async def test_what_another_wrote_in_its_place_is_not_taken_for_its_own(store, proxy):  # proves: LOG-1, OWN-3
+    hand = await open_held(store, "po-1")
+    rival = Hand(store, (await read_stored(store, hand.row.run_key)).row)
+    await store.append(rival.step(b'"rival"'))
+    proxy.lose_answers()
+    with pytest.raises(LeaseLost):
+        await store.append(hand.step(b'"mine"'))
+    assert proxy.lost == 1
+    assert [call.value for call in (await read_view(store, hand.row.run_key)).calls.values()] == [b'"rival"']
+
+
 async def test_an_idle_connection_that_was_closed_is_made_anew(store, outside):
     hand = await open_held(store, "po-1")
     renewer = await store.renewer()

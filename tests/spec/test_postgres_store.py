@@ -10,12 +10,23 @@ import asyncpg
 import pytest
 
 from remit.errors import LeaseLost, Refused, StoreRefused, StoreUnavailable, Tampered
-from remit.store import postgres_connection, postgres_writer
+from remit.store import postgres_connection, postgres_rows, postgres_writer
 from remit.store.postgres import PostgresStore
 from remit.store.postgres_connection import PLANS, SETTINGS, check_url
 from remit.store.postgres_rows import Q
-from remit.store.protocol import Claim, Move, Renewal
-from tests.support.journal import LEASE_MS, TENANT, WORKER, Hand, open_held, open_run, opening, read_stored, read_view
+from remit.store.protocol import Claim, Move, Renewal, RunRow
+from tests.support.journal import (
+    LEASE_MS,
+    TENANT,
+    WORKER,
+    Hand,
+    open_held,
+    open_run,
+    opening,
+    read_stored,
+    read_view,
+    view_of,
+)
 from tests.support.postgres import name_of, url_of
 
 
@@ -237,6 +248,20 @@ async def test_a_batch_of_everything_is_one_commit_with_an_answer_for_each(store
     assert len((await read_stored(store, hands[0].row.run_key)).post) == 1
 
 
+async def test_each_unit_of_a_batch_is_held_to_head_epoch_lease_and_quarantine(store, outside):  # proves: OWN-3, LOG-3
+    names = ("head", "epoch", "lease", "aside", "fine")
+    hands = {name: await open_held(store, name) for name in names}
+    hands["head"].step()  # sealed and never written: what follows does not fit
+    await outside.execute("UPDATE remit.run SET epoch = 2 WHERE run = 'epoch'")
+    await outside.execute("UPDATE remit.run SET lease_until = 1 WHERE run = 'lease'")
+    await outside.execute("UPDATE remit.run SET quarantined = true WHERE run = 'aside'")
+    wishes = [store.append(hands[name].step()) for name in names]
+    made = await asyncio.gather(*wishes, return_exceptions=True)
+    assert [type(answer) for answer in made] == [LeaseLost] * 4 + [type(None)]
+    assert await outside.fetch("SELECT run FROM remit.run WHERE seq > 2") == [("fine",)]
+    assert await outside.fetchval("SELECT count(*) FROM remit.entry WHERE seq > 2") == 1
+
+
 async def test_units_with_and_without_a_move_share_a_statement(store):  # proves: RUN-3
     hands = [await open_held(store, f"r-{i}") for i in range(3)]
     units = [hand.step() for hand in hands]
@@ -292,29 +317,102 @@ async def test_a_row_that_somebody_holds_stops_nobody_else_for_long(
     await store.close()
 
 
-async def test_processes_that_write_the_same_runs_at_once_never_block_each_other_for_good(
+async def test_processes_that_write_the_same_rows_at_once_never_wait_in_a_circle(
     store, postgres_database, monkeypatch
 ):  # proves: OWN-3, LOG-1
     rivals = [store, PostgresStore(postgres_database)]
     await rivals[1].open()
+    renewer = await store.renewer()
     rows = [await open_run(store, f"r-{i}", worker=None) for i in range(12)]
     failed: list[BaseException] = []
     monkeypatch.setattr(postgres_writer, "is_worth_another_try", failed.append)
-    for turn in range(15):
+
+    def appends(turn: int, rival: PostgresStore, order: list[RunRow]) -> list[Any]:
+        return [rival.append(Hand(rival, row).step(b"%d" % id(rival), name=f"t-{turn}")) for row in order]
+
+    def openings(turn: int, rival: PostgresStore, order: list[RunRow]) -> list[Any]:
+        return [rival.open_run(opening(rival, f"n-{turn}-{row.run}", value=b"%d" % id(rival))) for row in order]
+
+    def posts(turn: int, rival: PostgresStore, order: list[RunRow]) -> list[Any]:
+        return [rival.append(Hand(rival, row, lane="post").signal(name=f"p-{turn}-{id(rival)}")) for row in order[:6]]
+
+    for turn in range(40):
         stored = [(await read_stored(store, row.run_key)).row for row in rows]
-        wishes: list[Any] = []
+        kinds = [(appends,), (openings,), (posts,), (appends, openings, posts)][turn % 4]
+        wishes = [renewer.renew(WORKER, [Renewal(row.run_key, 1) for row in reversed(rows)], lease_ms=LEASE_MS)]
         for rival, order in zip(rivals, (stored, stored[::-1]), strict=True):
-            for row in order:
-                wishes.append(rival.append(Hand(rival, row).step(b"%d" % id(rival), name=f"t-{turn}")))
-            wishes += [rival.open_run(opening(rival, f"n-{turn}-{i}")) for i in range(5)]
-            wishes.append(rival.append(Hand(rival, order[0], lane="post").signal(name=f"p-{turn}-{id(rival)}")))
+            wishes += [wish for kind in kinds for wish in kind(turn, rival, order)]
         made = await asyncio.gather(*wishes, return_exceptions=True)
-        assert {type(answer).__name__ for answer in made} <= {"NoneType", "LeaseLost", "RunRow"}, made
-    for row in rows:
-        stored_now = await read_stored(store, row.run_key)
-        assert stored_now.row.seq == 16
+        assert {type(answer).__name__ for answer in made} <= {"NoneType", "LeaseLost", "RunRow", "set"}, made
     assert failed == []
+    for row in rows:
+        assert (await read_stored(store, row.run_key)).row.seq == 21
+    await renewer.close()
     await rivals[1].close()
+
+
+@pytest.mark.parametrize("kind", ["main", "post", "both", "renew"])
+async def test_rows_are_locked_by_run_key_whatever_the_order_of_the_wishes(store, outside, kind):  # proves: OWN-3
+    hands = [await open_held(store, f"r-{i}") for i in range(4)]
+    keys = [hand.row.run_key for hand in hands]
+    renewer = await store.renewer()
+    wishes: list[Any] = []
+    async with outside.transaction():
+        await outside.execute("SELECT 1 FROM remit.run WHERE run_key = $1 FOR UPDATE", keys[0])
+        if kind in ("main", "both"):
+            wishes += [store.append(hand.step()) for hand in hands[::-1]]
+        if kind in ("post", "both"):
+            wishes += [store.append(Hand(store, hand.row, lane="post").signal()) for hand in hands[::-1]]
+        if kind == "renew":
+            wishes = [renewer.renew(WORKER, [Renewal(key, 1) for key in keys[::-1]], lease_ms=LEASE_MS)]
+        batch = asyncio.gather(*wishes)
+        await waiting(outside, 1)
+        # It waits for the first row, so it can't hold a later one.
+        await outside.execute("SELECT 1 FROM remit.run WHERE run_key > $1 FOR UPDATE NOWAIT", keys[0])
+    await batch
+    await renewer.close()
+
+
+async def test_new_ids_are_taken_in_order_whatever_the_order_of_the_wishes(store, outside):  # proves: RUN-11
+    await open_run(store, "seed")
+    copy = """INSERT INTO remit.run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+            head, seq, post_head, post_seq, epoch, lease_until)
+        SELECT tenant, $1, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+            head, seq, post_head, post_seq, epoch, lease_until FROM remit.run WHERE run = 'seed'"""
+    await outside.execute("SET lock_timeout = '200ms'")
+    transaction = outside.transaction()
+    await transaction.start()
+    await outside.execute(copy, "a")
+    batch = asyncio.gather(*(store.open_run(opening(store, run)) for run in ("c", "b", "a")))
+    await waiting(outside, 1)
+    await outside.execute(copy, "b")  # it waits for "a", so it can't have taken a later one
+    await transaction.rollback()
+    assert [row.run for row in await batch if row is not None] == ["c", "b", "a"]
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+
+async def test_a_run_is_read_in_one_snapshot(store):  # proves: LOG-1
+    hand = await open_held(store, "po-1")
+
+    class Late:
+        """A connection beside which the run is written to, right after its row was read."""
+
+        def __init__(self, connection: Any) -> None:
+            self.transaction, self.fetch = connection.transaction, connection.fetch
+            self._fetchrow = connection.fetchrow
+
+        async def fetchrow(self, *query: Any) -> Any:
+            row = await self._fetchrow(*query)
+            await store.append(hand.step())
+            return row
+
+    late: Any = Late
+    stored = await store._read(lambda c: postgres_rows.read_run(late(c), hand.row.run_key))
+    assert (stored.row.seq, len(stored.main)) == (2, 2)
+    view_of(store, stored)
+    assert (await read_stored(store, hand.row.run_key)).row.seq == 3
 
 
 # -- plans ------------------------------------------------------------------------------------------------------------

@@ -111,7 +111,6 @@ class PostgresWriter:
             kept = (entry.header, entry.body, entry.salt, entry.value)
             rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept)
         else:
-            units = sorted(units, key=_by_key)
             moves: tuple[list[Any], ...] = ([], [], [])  # an array that is too short is filled up with NULL
             if any(u.move is not None for u in units):
                 moves = (
@@ -124,7 +123,6 @@ class PostgresWriter:
         return {row["run_key"] for row in rows}
 
     async def _append_post(self, connection: Connection, units: Sequence[Unit]) -> set[int]:
-        units = sorted(units, key=_by_key)
         rows = await connection.fetch(_APPEND_POST, *_ends(units), *_columns(units))
         return {row["run_key"] for row in rows}
 
@@ -167,10 +165,6 @@ class PostgresWriter:
             [is_written or next(late) for is_written in written],
             [next(late_opened) if row is None else row for row in opened],
         )
-
-
-def _by_key(unit: Unit) -> int:
-    return unit.run_key
 
 
 def _is_plain(units: Sequence[Unit], openings: Sequence[Opening]) -> bool:
