@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from remit.clock import Clock
 from remit.engine.lease import Keeper
-from remit.store.protocol import Store
+from remit.store.protocol import Store, WorkerRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,21 @@ class Host:
     store: Store
     clock: Clock
     tenant: str
-    worker: str
+    me: WorkerRow
     lease_ms: int
     keeper: Keeper
     threads: Executor
     turns: dict[str, asyncio.Event] = field(default_factory=dict)
     incidents: asyncio.Lock = field(default_factory=asyncio.Lock)
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def worker(self) -> str:
+        """The worker that this process is to the store."""
+        return self.me.worker
+
+    async def introduce(self) -> None:
+        """Tell the store who works here, before a run is held. A runtime that only looks writes nothing."""
+        if not self.known.is_set():
+            await self.store.put_worker(self.me)
+            self.known.set()

@@ -39,6 +39,7 @@ from remit.store.protocol import Move, RunRow
 
 async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting: bool) -> Outcome:
     """Start a run or go on with it, until it ends or parks. Raises what stopped it, or LeaseHeld unless is_waiting."""
+    await host.introduce()
     has_waited = False
     while True:
         other = host.turns.get(order.run)

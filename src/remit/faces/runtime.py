@@ -30,6 +30,7 @@ from remit.engine.rehearsal import Compatibility, rehearse
 from remit.engine.turn import claim_and_run
 from remit.engine.watch import wait_for
 from remit.errors import Refused, StoreClosed, Tampered
+from remit.faces.explain import Explanation, Why, explain, why
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import RESERVED_PREFIX, check_id, check_principal
 from remit.facts.value import Codec
@@ -144,13 +145,24 @@ class Runtime:
         return [row for row in rows if not row.run.startswith(RESERVED_PREFIX)]  # journals of Remit's own are no runs
 
     async def verify(self, id: str) -> Tampered | None:
-        """What is wrong with a run's journal, or None. Changes nothing."""
+        """What is wrong with the journal of a run or of `remit:incidents`, or None. Changes nothing."""
         host = self._ready()
+        check = incidents.verify if id == incidents.INCIDENTS else verify
         try:
-            verify(host.store.ledger.origin, await self.read(id))
+            check(host.store.ledger.origin, await self.read(id))
         except Tampered as exc:
             return exc
         return None
+
+    async def explain(self, id: str) -> Explanation:
+        """What happened, entry by entry, whatever the journal's state. Executes nothing. Raises RunAbsent."""
+        host = self._ready()
+        return explain(host.store.ledger.origin, await read_stored(host, id))
+
+    async def why(self, id: str) -> Why:
+        """Why a run stands where it stands; a quarantined one as the incidents tell. Raises RunAbsent, Tampered."""
+        host = self._ready()
+        return await why(host, await read_stored(host, id))
 
     async def check(self, flow: Flow[Any], id: str) -> Compatibility:
         """Whether this code goes on with that run. Runs no step and writes nothing."""
@@ -176,19 +188,14 @@ class Runtime:
         if self._host is not None:
             raise StoreClosed("The runtime is open already; nothing was done.", code="store.open")
         await self._store.open()
-        try:
-            worker = enlist(self._clock.now())
-            await self._store.put_worker(worker)
-        except BaseException:
-            await self._store.close()
-            raise
+        me = enlist(self._clock.now())
         self._host = Host(
             store=self._store,
             clock=self._clock,
             tenant=self._tenant,
-            worker=worker.worker,
+            me=me,
             lease_ms=self._lease_ms,
-            keeper=Keeper(self._store, worker.worker, self._lease_ms),
+            keeper=Keeper(self._store, me.worker, self._lease_ms),
             threads=ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="remit-step"),
         )
         return self
@@ -262,6 +269,8 @@ class Runtime:
     list_sync = _twin(list)
     verify_sync = _twin(verify)
     check_sync = _twin(check)
+    explain_sync = _twin(explain)
+    why_sync = _twin(why)
     lift_sync = _twin(lift)
     doctor_sync = _twin(doctor)
 
