@@ -273,6 +273,14 @@ def _illegal() -> list[tuple[str, str, Journal]]:
     posted.post(done, name="b", value=b"1")
     unnamed = _small("r")
     unnamed.add(done, value=b"1")
+    undone = _small("r")
+    undone.add(done, name="b")
+    undrawn = _small("r")
+    undrawn.add(kinds.ValueDrawn(source="now"), name="run.now")
+    unsaid = _small("r")
+    unsaid.add(kinds.RunEnded(status="completed"))
+    talkative = _small("r")
+    talkative.add(kinds.RaceWon(of=2, winner=0), name="run.first", value=b"1")
     quarantined = _small("r")
     quarantined.add(kinds.QuarantineLifted(gen=1, run="r"))
     stories = [
@@ -284,6 +292,10 @@ def _illegal() -> list[tuple[str, str, Journal]]:
         ("a step that did not fail is to run again", parked),
         ("a step in lane post", posted),
         ("a step without a name", unnamed),
+        ("a step that is done and has no outcome", undone),
+        ("a draw that drew nothing", undrawn),
+        ("an end without an outcome", unsaid),
+        ("a race with a value", talkative),
         ("an incident in a run's own journal", quarantined),
     ]
     return [(title, "chain.move", writer.journal("")) for title, writer in stories]

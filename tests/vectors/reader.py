@@ -91,6 +91,7 @@ def status_of(main: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
     calls: dict[str, str] = {}
     for header, body in main:
         kind, name = header["kind"], header["name"]
+        _demand((header["value"] is None) == (kind in ("AttemptStarted", "RaceWon")), "chain.move")
         if kind == "AttemptStarted":
             _demand(status in ("queued", "running", "waiting") and header["epoch"] > epoch, "chain.move")
             status, epoch = "running", header["epoch"]

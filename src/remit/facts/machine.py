@@ -51,6 +51,9 @@ MOVES: dict[str, Moves] = {
     "RunParked": {Status.RUNNING: Status.WAITING},
 }
 
+# What people or models wrote stands in a value; of lane `main` these have one, erased or not, and the others have none.
+VALUED = frozenset({"RunOpened", "StepDone", "StepFailed", "ValueDrawn", "RunParked", "RunEnded"})
+
 POSTED = frozenset({"SignalSent", "CancelAsked"})
 
 # The journals that are Remit's own hold facts about others and have no life of their own.

@@ -13,7 +13,7 @@ from remit.errors import Tampered
 from remit.facts.chain import Journal, Read, tampered
 from remit.facts.entry import Identity
 from remit.facts.kinds import AttemptStarted, RaceWon, RunEnded, RunOpened, RunParked, StepDone, StepFailed, ValueDrawn
-from remit.facts.machine import POSTED, Status, move
+from remit.facts.machine import POSTED, VALUED, Status, move
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Recorded:
     seq: int
     kind: Literal["StepDone", "StepFailed", "ValueDrawn", "RaceWon"]
     fact: StepDone | StepFailed | ValueDrawn | RaceWon
-    value: bytes | None  # outcome, {"detail": ...} or the drawn value; None for a race
+    value: bytes | None  # outcome, {"detail": ...} or the drawn value; None for a race alone
 
 
 @dataclass(slots=True)
@@ -76,6 +76,8 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
     after = move(status, header.kind, fact)
     if after is None:
         raise _illegal(view, entry, f"{header.kind} after {status or 'nothing'}")
+    if (header.value is None) == (header.kind in VALUED):
+        raise _illegal(view, entry, f"{header.kind} {'without' if header.value is None else 'with'} a value")
     if header.at > view.last_at:
         view.last_at = header.at
     if header.kind == "AttemptStarted":
