@@ -47,7 +47,8 @@ def _draw(
 ) -> Any:
     attempt.check_open()
     recorded = attempt.draws.get(name)
-    if recorded is not None and recorded.value is not None:
+    if recorded is not None:
+        assert recorded.value is not None  # the fold saw to it
         return codec.read(recorded.value, where=name)
     data, value = codec.write(fresh(), where=name)
     attempt.ride("ValueDrawn", write(ValueDrawn(source=source)), name=name, value=data)

@@ -42,7 +42,8 @@ def outcome_of(view: RunView, codec: Codec[Any]) -> Outcome:
     run = view.identity.run
     if view.ended is not None:
         if view.status is Status.COMPLETED:
-            return Outcome(run, view.status, result=codec.read(view.last_value or b"null", where=f"run {run!r}"))
+            assert view.last_value is not None  # the fold saw to it
+            return Outcome(run, view.status, result=codec.read(view.last_value, where=f"run {run!r}"))
         return Outcome(run, view.status, view.ended.code, detail_of(view.last_value))
     if view.parked is not None:
         return Outcome(run, view.status, view.parked.code, detail_of(view.last_value), view.parked.reason)
