@@ -80,6 +80,7 @@ def _do(act: Act, store: str | None, tenant: str | None, is_json: bool, *, may_c
 @app.command()
 def run(
     flow: FlowArgument,
+    *,
     id: Annotated[str, typer.Option("--id", help="The run id: the same id is the same run.")],
     input: Annotated[str | None, typer.Option("--input", help="The input, as JSON.")] = None,
     input_file: Annotated[Path | None, typer.Option("--input-file", help="A file with the input, as JSON.")] = None,
@@ -109,6 +110,7 @@ def run(
 
 @app.command("list")
 def list_(
+    *,
     flow: Annotated[str | None, typer.Option("--flow", help="Only runs of this flow.")] = None,
     status: Annotated[
         str | None, typer.Option("--status", help="Only runs that stand there; or `quarantined`.")
