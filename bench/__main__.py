@@ -50,13 +50,17 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "figures",
         nargs="*",
-        choices=[[], _PROFILE, *WORKLOADS],
+        metavar="figure",
         help=f"which ones (all when none is named): {', '.join(WORKLOADS)}; `{_PROFILE}` shows where the time goes",
     )
     parser.add_argument("--store", choices=[*STORES, "both"], default="both")
     parser.add_argument("--repetitions", type=int, default=3, help="3 unless given")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    unknown = set(arguments.figures) - {_PROFILE, *WORKLOADS}
+    if unknown:
+        parser.error(f"no figure is called {', '.join(sorted(unknown))}; there are {', '.join(WORKLOADS)}")
+    return arguments
 
 
 if __name__ == "__main__":

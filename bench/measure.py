@@ -1,7 +1,7 @@
 """Measuring: repetitions in child processes, each on an empty store, and their medians.
 
 The parent only waits while a child measures. Before each repetition it waits a while for
-the machine to be quiet, and says so where it never was.
+the machine to be quiet, and the table says so where it never was.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class Measured:
     most: float
     count: int
     raw: float | None
+    is_quiet: bool  # nobody else was at work when a repetition began
 
     @property
     def is_reached(self) -> bool | None:
@@ -52,11 +53,12 @@ class ChildFailed(Exception):
 def measure(workload: str, store: str, server: str | None, repetitions: int) -> list[Measured]:
     """All figures of a workload. server: URL of a Postgres, for that store."""
     found: list[Found] = []
+    is_quiet = True
     for _ in range(repetitions):
-        _wait_until_quiet()
+        is_quiet &= _wait_until_quiet()
         with prepared_store(workload, store, server) as url:
             found.append(msgspec.json.decode(run_child(workload, url).stdout, type=Found))
-    return [_summed_up(figure, store, found) for figure in FIGURES if figure.workload == workload]
+    return [_summed_up(figure, store, found, is_quiet) for figure in FIGURES if figure.workload == workload]
 
 
 @contextmanager
@@ -108,7 +110,7 @@ def _child(workload: str, url: str) -> list[str]:
     return [sys.executable, "-m", "bench.child", workload, url]
 
 
-def _summed_up(figure: Figure, store: str, found: list[Found]) -> Measured:
+def _summed_up(figure: Figure, store: str, found: list[Found], is_quiet: bool) -> Measured:
     values = [one[figure.key][0] for one in found]
     raws = [raw for one in found if (raw := one[figure.key][1]) is not None]
     return Measured(
@@ -119,23 +121,25 @@ def _summed_up(figure: Figure, store: str, found: list[Found]) -> Measured:
         max(values),
         len(values),
         statistics.median(raws) if raws else None,
+        is_quiet,
     )
 
 
-def _wait_until_quiet() -> None:
-    """Others who use the machine are waited for, but not for long."""
+def _wait_until_quiet() -> bool:
+    """Others who use the machine are waited for, but not for long; whether it became quiet, or nobody can tell."""
     if not Path("/proc/stat").exists():
-        return
+        return True
     ends = time.monotonic() + _QUIET_SECONDS_MAX
     busy = 1.0
     while busy > _BUSY_MAX:
         if time.monotonic() > ends:
             print(f"  the machine is {busy:.0%} busy with other work", file=sys.stderr)
-            return
+            return False
         idle, total = _ticks()
         time.sleep(0.5)
         idle_after, total_after = _ticks()
         busy = 1 - (idle_after - idle) / max(1, total_after - total)
+    return True
 
 
 def _ticks() -> tuple[int, int]:

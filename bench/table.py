@@ -46,6 +46,7 @@ def as_json(measured: Sequence[Measured], on: Machine) -> str:
             "raw_of": one.figure.raw,
             "target": one.figure.target.get(one.store),
             "reached": one.is_reached,
+            "quiet": one.is_quiet,
         }
         for one in measured
     ]
@@ -58,7 +59,10 @@ def as_text(measured: Sequence[Measured], on: Machine) -> str:
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     where = ", ".join(f"{key} {value}" for key, value in on.items() if value is not None)
     repetitions = max((one.count for one in measured), default=0)
-    return "\n".join([*lines, "", f"Medians of {repetitions}, each in a new process on an empty store ({where})."])
+    notes = [f"Medians of {repetitions}, each in a new process on an empty store ({where})."]
+    if not all(one.is_quiet for one in measured):
+        notes.append("* Others were at work on this machine: measure again, or compare with what is beside it.")
+    return "\n".join([*lines, "", *notes])
 
 
 def _cells(one: Measured) -> tuple[str, ...]:
@@ -72,7 +76,7 @@ def _cells(one: Measured) -> tuple[str, ...]:
         f"({_number(one.least, figure.digits)}-{_number(one.most, figure.digits)})",
         "" if one.raw is None else f"{_number(one.raw, figure.digits)} ({figure.raw})",
         "" if target is None else f"{word} {_number(target, figure.digits)}",
-        {True: "reached", False: "missed", None: ""}[one.is_reached],
+        {True: "reached", False: "missed", None: ""}[one.is_reached] + ("" if one.is_quiet else " *"),
     )
 
 
