@@ -496,7 +496,8 @@ class StoreContract:
         assert "r-3" not in await listed(quarantined=False)
         assert await listed(limit=2) == ["r-5", "r-4"]
         assert await listed(limit=2, before_key=(await row_of(store, "r-4")).run_key) == ["r-3", "r-2"]
-        assert (await store.list_rows(RunFilter(TENANT, limit=1)))[0].run == INCIDENTS
+        assert (await store.list_rows(RunFilter(TENANT, limit=1)))[0].run == "r-5"  # the incidents are no run
+        assert await store.list_rows(RunFilter(TENANT, run_prefix="remit:")) == []
         assert [r.run for r in await store.list_rows(RunFilter(TENANT, status="completed"))] == ["r-2", "r-1"]
 
     async def test_what_was_read_is_not_changed_by_what_is_written_later(self, store):

@@ -107,7 +107,7 @@ async def test_the_way_out_is_the_one_that_the_page_names(tmp_path: Path):
     # While the outcome is waited for, the frames around the flow are entered again: they are not the step's.
     around = {
         ("faces/runtime.py", "Runtime.run"),
-        ("engine/turn.py", "claim_and_run"),
+        ("engine/claim_and_run.py", "claim_and_run"),
         ("engine/invoke.py", "call_flow"),
     }
     named = named_in("Out")

@@ -182,11 +182,11 @@ def test_check_says_whether_the_code_goes_on_and_runs_nothing(desk: Desk):  # pr
     (desk.folder / "die-at").write_text("2")
     desk.child("--store", "sqlite:///runs.db", "run", "flows:good", "--id", "r", "--input", "3")
     ran = desk.ran()
-    assert desk.json("check", "r", "flows:good")["verdict"] == "compatible"
-    assert desk.json("check", "r", "flows:stricter")["verdict"] == "compatible after the gate"
+    assert desk.json("check", "r", "flows:good")["fit"] == "compatible"
+    assert desk.json("check", "r", "flows:stricter")["fit"] == "compatible after the gate"
     (desk.folder / "flows.py").write_text(FLOWS.replace("range(count - 1)", "range(1)"))
     told = desk.json("check", "r", "flows:shorter", exits=4)
-    assert (told["verdict"], told["at"], told["recorded"]) == ("incompatible", "fetch#2", ["fetch#2"])
+    assert (told["fit"], told["at"], told["recorded"]) == ("incompatible", "fetch#2", ["fetch#2"])
     assert desk.ran() == ran
 
 

@@ -170,3 +170,11 @@ def test_another_event_loop_is_refused():
 
 async def _made() -> GroupCommit:
     return GroupCommit(Tongue(), Counters())
+
+
+async def test_of_two_that_extend_the_same_head_one_is_written_and_the_other_told(tongue: Tongue):  # proves: OWN-3
+    """Attack 8, inside one process."""
+    group = GroupCommit(tongue, Counters())
+    answers = await asyncio.gather(group.append(unit(1)), group.append(unit(1)), return_exceptions=True)
+    assert [type(answer) for answer in answers] == [type(None), LeaseLost]
+    assert len(tongue.written) == 1

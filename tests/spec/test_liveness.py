@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from remit.engine import liveness
 from remit.engine.liveness import ProcessLock, enlist, is_proven_dead, retire
+from remit.errors import StoreRefused
 from remit.store.protocol import WorkerRow
 
 _STANDS_STILL = """
@@ -72,3 +76,15 @@ def test_nothing_is_proven_of_another_machine_or_of_a_file_that_is_gone(monkeypa
     assert not is_proven_dead(replace(row, lock_path=row.lock_path + ".gone"))
     monkeypatch.setattr(liveness, "_host", lambda: "")
     assert not is_proven_dead(replace(row, host=""))
+
+
+def test_a_lock_folder_that_others_may_write_is_refused(tmp_path: Path):  # proves: OWN-1
+    """Whoever can replace a lock file can forge a death."""
+    folder = tmp_path / f"remit-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(0o777)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(tempfile, "tempdir", str(tmp_path))
+        with pytest.raises(StoreRefused) as refused:
+            ProcessLock()
+    assert refused.value.code == "lock.folder"

@@ -348,10 +348,10 @@ async def test_check_says_before_anything_runs_whether_the_code_goes_on(storage:
         changed = await rt.check(version("a", "c"), "r")
         stricter = await rt.check(version("a", "b", contract=Contract(version="2", resume="anyone", risk="high")), "r")
 
-        assert (same.verdict, same.at) == ("compatible", "stop")
-        assert (longer.verdict, longer.at) == ("compatible", "c")
-        assert (changed.verdict, changed.at, changed.recorded, changed.asked) == ("incompatible", "b", ("b",), ("c",))
-        assert stricter.verdict == "compatible after the gate"
+        assert (same.fit, same.at) == ("compatible", "stop")
+        assert (longer.fit, longer.at) == ("compatible", "c")
+        assert (changed.fit, changed.at, changed.recorded, changed.asked) == ("incompatible", "b", ("b",), ("c",))
+        assert stricter.fit == "compatible after the gate"
         assert await rt.read("r") == before
     assert stage.ran == ran
 

@@ -424,3 +424,26 @@ async def test_what_a_closed_runtime_still_held_is_taken_over_at_once(database: 
         await task
     async with database.open() as rt:
         assert (await rt.run(hanging, id="r")).value == 1
+
+
+async def test_a_run_that_waits_for_itself_is_refused(storage: Storage):
+    @remit.flow(contract=OPEN)
+    async def circle(run: remit.Run) -> Any:
+        async def wait_for_it() -> Any:
+            return (await rt.run(circle, id="r")).value
+
+        return await run.step(wait_for_it)
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError) as raised:
+            await rt.run(circle, id="r")
+    assert isinstance(raised.value.__cause__, remit.CallRefused)
+    assert raised.value.__cause__.code == "call.own_run"
+
+
+async def test_only_a_quarantined_run_is_lifted(storage: Storage):  # proves: LOG-3
+    async with storage.open() as rt:
+        await rt.run(letters(Counted(), "a"), id="r")
+        with pytest.raises(remit.Refused) as refused:
+            await rt.lift("r", by="user:dana", reason="to be sure")
+        assert refused.value.code == "run.not_quarantined"

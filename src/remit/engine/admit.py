@@ -17,11 +17,20 @@ from remit.authority.contract import ANYONE
 from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.incidents import quarantine
+from remit.engine.journal import read_journal
 from remit.engine.liveness import is_proven_dead
 from remit.engine.opening import draw_up
-from remit.errors import ExecutorMismatch, FlowMismatch, InputMismatch, NotBuilt, RunAbsent, RunQuarantined, Tampered
+from remit.errors import (
+    ExecutorMismatch,
+    FlowMismatch,
+    InputMismatch,
+    NotBuilt,
+    RunAbsent,
+    RunQuarantined,
+    StoreError,
+    Tampered,
+)
 from remit.facts import chain
-from remit.facts.entry import Identity
 from remit.facts.kinds import RunOpened
 from remit.facts.view import RunView, fold
 from remit.store.protocol import Claim, RunRow, Stored
@@ -81,16 +90,17 @@ async def find(host: Host, run: str) -> Found:
     try:
         return Found(stored.row, verify(host.store.ledger.origin, stored))
     except Tampered as exc:
-        await quarantine(host, stored.row, exc)
+        try:
+            await quarantine(host, stored.row, exc)
+        except StoreError as unwritten:
+            exc.add_note(f"It could not be set aside: {unwritten.message}")  # the next attempt finds it again
         raise
 
 
 def verify(origin: str, stored: Stored) -> RunView:
     """Chain, heads, moves and the row's own columns. Raises Tampered."""
-    row = stored.row
-    identity = Identity(origin, row.tenant, row.run, row.gen, row.flow)
-    heads = chain.Heads(row.head, row.seq, row.post_head, row.post_seq)
-    view = fold(identity, chain.verify(identity, heads, stored.main, stored.post))
+    row, (identity, journal) = stored.row, read_journal(origin, stored)
+    view = fold(identity, journal)
     told = (view.status, view.code, view.opened.by, view.opened_at, view.opened.window_end)
     shown = (row.status, row.code, row.by, row.opened_at, row.window_end)
     if told != shown or row.epoch < view.epoch:

@@ -22,11 +22,12 @@ from remit.engine.signals import AttemptClosed
 from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost
 from remit.facts import kinds
 from remit.facts.entry import SALT_BYTES, Entry, Pen
-from remit.facts.kinds import AttemptStarted, Fact
+from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
+from remit.facts.machine import Status, move
 from remit.facts.view import Recorded, RunView
 from remit.store.protocol import Move, Store, Unit
 
-RUNNING = Move("running")
+RUNNING = Move(Status.RUNNING)
 
 
 class Attempt:
@@ -103,12 +104,15 @@ class Attempt:
             self.close(exc)
             raise AttemptClosed from exc
 
-    async def end(self, fact: Fact, move: Move, value: bytes | None) -> None:
+    async def end(self, fact: RunEnded | RunParked, value: bytes | None) -> None:
         """Write the last entry of this turn and give the lease back in the same commit. Raises what stopped it."""
         if self.closed_by is not None:
             raise self.closed_by
-        self.ride(type(fact).__name__, kinds.write(fact), value=value)
-        unit = self._unit(move)
+        kind = type(fact).__name__
+        self.ride(kind, kinds.write(fact), value=value)
+        status = move(Status.RUNNING, kind, fact)
+        assert status is not None, "a run that is worked at may end and park"
+        unit = self._unit(Move(status, fact.code, release=True))
         # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
         self.close(CallRefused("The attempt had ended when this call came; nothing was written.", code="attempt.ended"))
         await self._store.append(unit)
@@ -120,12 +124,12 @@ class Attempt:
             self.closed_by = why
             self.replay.stop(AttemptClosed())
 
-    def _unit(self, move: Move | None) -> Unit:
+    def _unit(self, last: Move | None) -> Unit:
         """All that was sealed and not yet handed to the store."""
         entries, self._riding = self._riding, []
-        move, self._first_move = move or self._first_move, None
+        change, self._first_move = last or self._first_move, None
         return Unit(
-            self.lease.run_key, "main", self._before, self._pen.head, self._pen.seq, entries, self.lease.epoch, move
+            self.lease.run_key, "main", self._before, self._pen.head, self._pen.seq, entries, self.lease.epoch, change
         )
 
     def _seal(self, kind: str, body: bytes, name: str | None, value: bytes | None) -> Entry:

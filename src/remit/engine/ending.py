@@ -14,26 +14,24 @@ from remit.errors import DefinitionIncompatible, RemitError, StepError
 from remit.facts.kinds import RunEnded, RunParked
 from remit.facts.machine import Status
 from remit.facts.view import RunView
-from remit.store.protocol import Move
 
 
 async def expire(attempt: Attempt) -> Outcome:
     """The run's window is over."""
     words = "Its window was over before it could go on; nothing more was run."
-    fact, move = RunEnded(code="window_over", status="expired"), Move("expired", "window_over", release=True)
-    await attempt.end(fact, move, detail(words))
+    await attempt.end(RunEnded(code="window_over", status="expired"), detail(words))
     return Outcome(attempt.run_id, Status.EXPIRED, "window_over", words)
 
 
 async def refuse(parking: Attempt, view: RunView, why: DefinitionIncompatible) -> bool:
     """Write down that code and journal disagree, unless that is what the run waits for already; whether it was written.
 
-    parking: an attempt in which nothing was sealed. On the one that was refused only draws can ride; they are dropped.
+    parking: an attempt in which nothing was sealed. What rides on the refused one, draws and races, is dropped.
     """
     words = detail(why.message)
     if view.parked is not None and (view.parked.code, view.last_value) == (why.code, words):
         return False
-    await parking.end(RunParked(code=why.code, reason="repair"), Move("waiting", why.code, release=True), words)
+    await parking.end(RunParked(code=why.code, reason="repair"), words)
     return True
 
 
@@ -43,8 +41,7 @@ async def park(attempt: Attempt, flow_name: str, exc: Exception) -> RemitError:
     if not isinstance(error, RemitError):
         error = StepError(run=attempt.run_id, name=flow_name, error_type=type_name(exc), detail=text_of(exc))
     calls = sorted(attempt.failed & _named_behind(exc))
-    fact = RunParked(calls=calls, code=error.code, reason="repair")
-    await attempt.end(fact, Move("waiting", error.code, release=True), detail(error.message))
+    await attempt.end(RunParked(calls=calls, code=error.code, reason="repair"), detail(error.message))
     return error
 
 

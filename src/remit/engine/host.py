@@ -15,7 +15,7 @@ from remit.store.protocol import Store, WorkerRow
 class Host:
     """One opened runtime. Belongs to one event loop.
 
-    turns: runs at which this process works, by run id; set when the turn is over. A second caller waits for it.
+    under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
     incidents: held while this process writes one, so that its own writers do not overtake each other.
     """
 
@@ -26,7 +26,7 @@ class Host:
     lease_ms: int
     keeper: Keeper
     threads: Executor
-    turns: dict[str, asyncio.Event] = field(default_factory=dict)
+    under_way: dict[str, asyncio.Event] = field(default_factory=dict)
     incidents: asyncio.Lock = field(default_factory=asyncio.Lock)
     known: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -13,13 +13,13 @@ import os
 from remit.authority.contract import ANYONE
 from remit.canonical import INTEGER_MAX
 from remit.engine.host import Host
+from remit.engine.journal import read_journal
 from remit.engine.opening import draw_up
 from remit.engine.outcome import detail
 from remit.errors import LeaseLost, StoreUnavailable, Tampered
 from remit.facts import chain, kinds
 from remit.facts.entry import SALT_BYTES, Identity, Pen
 from remit.facts.kinds import ContractPin, Fact, QuarantineLifted, RunOpened
-from remit.facts.kinds import RunQuarantined as Quarantined
 from remit.facts.machine import RESERVED_KINDS
 from remit.store.protocol import RunRow, Stored, Unit
 
@@ -36,7 +36,7 @@ _PIN = ContractPin(resume=[ANYONE], risk="low", version="1", window=_FOREVER)
 async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
     """Set a run aside and call for a person. Whoever holds it loses it."""
     _log.critical("Run %r is quarantined: %s", row.run, str(found))
-    fact = Quarantined(code=found.code, gen=row.gen, lane=found.lane, run=row.run, seq=found.seq)
+    fact = kinds.RunQuarantined(code=found.code, gen=row.gen, lane=found.lane, run=row.run, seq=found.seq)
     await _write(host, fact, found.message, by=SELF, overlay=(row.run_key, True))
 
 
@@ -75,10 +75,7 @@ async def _open(host: Host) -> RunRow | None:
 
 def verify(origin: str, stored: Stored) -> list[chain.Read]:
     """The incidents of a tenant, verified. Raises Tampered."""
-    row = stored.row
-    identity = Identity(origin, row.tenant, row.run, row.gen, row.flow)
-    heads = chain.Heads(row.head, row.seq, row.post_head, row.post_seq)
-    journal = chain.verify(identity, heads, stored.main, stored.post)
+    identity, journal = read_journal(origin, stored)
     for entry in journal.main[1:]:
         if entry.header.kind not in RESERVED_KINDS[INCIDENTS]:
             raise chain.tampered(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from remit.engine.flow import Flow
-from remit.engine.place import place
+from remit.engine.place import place, working_at
 from remit.engine.run import Run, SyncRun
 
 
@@ -21,12 +21,13 @@ def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
 async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
     arguments = (given,) if flow.takes_input else ()
-    token = place.set("flow")
+    token, outer = place.set("flow"), working_at.set((*working_at.get(), run.id))
     try:
         if flow.is_async:
             return await flow.fn(run, *arguments)
         return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop), *arguments), flow.name)
     finally:
+        working_at.reset(outer)
         place.reset(token)
 
 

@@ -14,12 +14,14 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import stat
 import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import IO
 
+from remit.errors import StoreRefused
 from remit.store.protocol import WorkerRow
 
 _KEPT_SECONDS = 7 * 86_400
@@ -33,7 +35,7 @@ class ProcessLock:
 
     def __init__(self) -> None:
         folder = Path(tempfile.gettempdir()) / f"remit-{os.getuid()}"
-        folder.mkdir(mode=0o700, exist_ok=True)
+        _check_folder(folder)
         _prune(folder)
         self.pid = os.getpid()
         self.workers: set[str] = set()  # of the runtimes that are open
@@ -72,6 +74,23 @@ def is_proven_dead(row: WorkerRow) -> bool:
     if row.lock_path == str(own.path):
         return row.worker not in own.workers  # opening our own file, and closing it, would drop our lock
     return _is_free(row.lock_path)
+
+
+def _check_folder(folder: Path) -> None:
+    """Make the folder of locks, or see that it is ours alone: who can replace a lock file can forge a death."""
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError as exc:
+        raise StoreRefused(
+            f"{folder} can't be used for lock files: {exc}; nothing was opened.", code="lock.folder"
+        ) from exc
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
+        raise StoreRefused(
+            f"{folder}, where this process would keep its lock file, is open to others; nothing was opened.",
+            code="lock.folder",
+            hint="Remove that folder, or let TMPDIR name one that only you can write.",
+        )
 
 
 def _prune(folder: Path) -> None:

@@ -23,7 +23,7 @@ from remit.errors import DefinitionIncompatible, StepError, ValueUnreadable
 from remit.facts.entry import Pen
 from remit.facts.view import Recorded, RunView
 
-Verdict = Literal["compatible", "compatible after the gate", "incompatible"]
+Fit = Literal["compatible", "compatible after the gate", "incompatible"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Compatibility:
     """
 
     run: str
-    verdict: Verdict
+    fit: Fit
     at: str
     reason: str
     recorded: tuple[str, ...] = ()

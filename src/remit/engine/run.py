@@ -10,9 +10,8 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Executor
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 from remit.clock import Clock
@@ -75,9 +74,13 @@ class Run:
         fn: a `@remit.step`, or a plain named function, asynchronous or not.
         Raises StepError where the step raised, NameAmbiguous, CallRefused.
         """
-        step = fn if isinstance(fn, Step) else step_of(fn)
+        return self.call(fn, *args, **kwargs).begin()
+
+    def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """Name a call without beginning it."""
+        step = step_of(fn)
         check_in_flow(step.name)
-        return perform(self._attempt, step, self._names.take(step.name), (args, kwargs), self._threads)
+        return Call(self._attempt, self._threads, step, self._names.take(step.name), (args, kwargs))
 
     def branch(self, name: str) -> Run:
         """The same run under a path of its own, for calls that another task makes: `run.branch("supplier-a")`."""
@@ -108,19 +111,18 @@ class Run:
         return draw.new_uuid(self._attempt, self._names.take("run.uuid"))
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """A call that was named and not begun, for `SyncRun.gather` and `SyncRun.first`."""
 
-    run: Run
+    attempt: Attempt
+    threads: Executor
     step: Step[..., Any]
     name: str
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+    arguments: tuple[tuple[Any, ...], dict[str, Any]]
 
     def begin(self) -> Coroutine[Any, Any, Any]:
-        run = self.run
-        return perform(run._attempt, self.step, self.name, (self.args, self.kwargs), run._threads)
+        """The coroutine that makes the call."""
+        return perform(self.attempt, self.step, self.name, self.arguments, self.threads)
 
 
 class SyncRun:
@@ -142,9 +144,7 @@ class SyncRun:
 
     def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Name a call without beginning it: `run.gather(run.call(fetch, a), run.call(fetch, b))`."""
-        step = fn if isinstance(fn, Step) else step_of(fn)
-        check_in_flow(step.name)
-        return Call(self._run, step, self._run._names.take(step.name), args, kwargs)
+        return self._run.call(fn, *args, **kwargs)
 
     def branch(self, name: str) -> SyncRun:
         """The same run under a path of its own."""
@@ -152,23 +152,11 @@ class SyncRun:
 
     def gather(self, *calls: Call) -> list[Any]:
         """Make all calls side by side; their outcomes in order."""
-
-        async def all_of_them() -> list[Any]:
-            return await wait.gather([call.begin() for call in calls])
-
-        outcomes: list[Any] = self._wait(all_of_them())
-        return outcomes
+        return self._wait(self._run.gather(*(call.begin() for call in calls)))
 
     def first(self, *calls: Call) -> Any:
         """Make all calls side by side; the outcome of the one that finishes first, which is recorded."""
-        check_in_flow("run.first")
-        run = self._run
-        name = run._names.take("run.first")
-
-        async def race() -> Any:
-            return await wait.first(run._attempt, name, [call.begin() for call in calls])
-
-        return self._wait(race())
+        return self._wait(self._run.first(*(call.begin() for call in calls)))
 
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""

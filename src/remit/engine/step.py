@@ -34,7 +34,7 @@ async def perform(
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
     recorded = await attempt.recall(name)
     if recorded is not None:
-        return outcome_of(attempt.run_id, step, recorded)
+        return recorded_outcome(attempt.run_id, step, recorded)
     began = time.perf_counter_ns()
     token = place.set("step")
     try:
@@ -73,7 +73,7 @@ async def fail(attempt: Attempt, name: str, exc: Exception, took: int) -> StepEr
     return error
 
 
-def outcome_of(run_id: str, step: Step[..., Any], recorded: Recorded) -> Any:
+def recorded_outcome(run_id: str, step: Step[..., Any], recorded: Recorded) -> Any:
     """What a recorded call gives the flow. Raises the StepError that the first run raised."""
     fact = recorded.fact
     if isinstance(fact, StepFailed):

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 
 from remit.engine import admit, incidents
 from remit.engine.host import Host
+from remit.engine.journal import heads_of, identity_of
 from remit.engine.liveness import is_proven_dead
 from remit.engine.outcome import detail_of
 from remit.errors import RemitError
-from remit.facts import chain
-from remit.facts.entry import Identity
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
@@ -50,9 +49,7 @@ class Why:
 def explain(origin: str, stored: Stored) -> Explanation:
     """The timeline of a stored run, whatever state it is in."""
     row = stored.row
-    identity = Identity(origin, row.tenant, row.run, row.gen, row.flow)
-    heads = chain.Heads(row.head, row.seq, row.post_head, row.post_seq)
-    timeline = read_timeline(identity, heads, stored.main, stored.post)
+    timeline = read_timeline(identity_of(origin, row), heads_of(row), stored.main, stored.post)
     try:
         return Explanation(row, timeline, admit.verify(origin, stored))
     except RemitError as exc:

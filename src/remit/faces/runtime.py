@@ -21,20 +21,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from remit.clock import Clock, SystemClock
 from remit.engine import incidents
 from remit.engine.admit import Found, Order, check_flow, check_order, find, open_run, read_stored, verify
+from remit.engine.claim_and_run import claim_and_run
 from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.lease import LEASE_MS_DEFAULT, Keeper
 from remit.engine.liveness import enlist, retire
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
-from remit.engine.turn import claim_and_run
 from remit.engine.watch import wait_for
 from remit.errors import Refused, StoreClosed, Tampered
 from remit.faces.explain import Explanation, Why, explain, why
 from remit.faces.portal import Portal, refuse_inside_loop
-from remit.facts.names import RESERVED_PREFIX, check_id, check_principal
+from remit.facts.names import check_id, check_principal
 from remit.facts.value import Codec
-from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Finding, RunFilter, RunRow, Store, Stored
+from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
 
 P = ParamSpec("P")
@@ -141,8 +141,7 @@ class Runtime:
         """Rows of runs, newest first; an index, not verified. before: a row's run_key, to page on."""
         host = self._ready()
         which = RunFilter(host.tenant, flow, status, quarantined, prefix, limit, before)
-        rows = await host.store.list_rows(which)
-        return [row for row in rows if not row.run.startswith(RESERVED_PREFIX)]  # journals of Remit's own are no runs
+        return await host.store.list_rows(which)
 
     async def verify(self, id: str) -> Tampered | None:
         """What is wrong with the journal of a run or of `remit:incidents`, or None. Changes nothing."""
@@ -174,10 +173,13 @@ class Runtime:
         host = self._ready()
         check_principal(by, "operator")
         stored = await self.read(id)
+        if not stored.row.quarantined:
+            hint = "See `remit why RUN` for where it stands."
+            raise Refused(f"Run {id!r} is not quarantined; nothing was done.", code="run.not_quarantined", hint=hint)
         verify(host.store.ledger.origin, stored)
         await incidents.lift(host, stored.row, by=by, reason=reason)
 
-    async def doctor(self) -> builtins.list[Finding]:
+    async def doctor(self) -> builtins.list[Checkup]:
         """What is right and wrong with the store. Changes nothing."""
         return await self._ready().store.examine()
 

@@ -33,8 +33,10 @@ from remit.facts.entry import (
     Entry,
     Header,
     Identity,
+    body_digest,
     entry_hash,
     genesis,
+    value_digest,
 )
 from remit.facts.kinds import FORMS, Fact
 
@@ -95,49 +97,64 @@ def _verify_main(identity: Identity, entries: Sequence[Entry]) -> tuple[list[Rea
 
 
 def _verify_lane(identity: Identity, entries: Sequence[Entry], lane: str, start: bytes) -> tuple[list[Read], bytes]:
-    """One lane from its first `prev` to its end. This loop is the price of a resume: keep it lean."""
-    head = start
-    read: list[Read] = []
+    """One lane from its first `prev` to its end. This loop is the price of a resume: `_wrong` finds the words."""
+    prev, read = start.hex(), list[Read]()
     ledger, tenant, run, gen = identity.ledger, identity.tenant, identity.run, identity.gen
-    read_header, add = HEADER.read, read.append
+    read_header, form_of, add = HEADER.read, FORMS.get, read.append
     for seq, entry in enumerate(entries, 1):
-        raw = entry.header
+        raw, body, salt, value = entry.header, entry.body, entry.salt, entry.value
         try:
             h = read_header(raw)
-        except Malformed as exc:
-            raise tampered(identity, "chain.malformed", str(exc), lane, seq) from None
-        if h.run != run or h.ledger != ledger or h.gen != gen or h.tenant != tenant:
-            raise tampered(identity, "chain.genesis", _whose(h), lane, seq)
-        if h.seq != seq or h.lane != lane or entry.seq != seq or entry.lane != lane:
-            raise tampered(identity, "chain.hash", f"found entry {h.lane} {h.seq}, stored as {entry.seq}", lane, seq)
-        if h.prev != head.hex():
-            code = "chain.genesis" if seq == 1 else "chain.hash"
-            raise tampered(identity, code, "it does not follow from the entry before it", lane, seq)
-        if h.body != sha256(BODY_TAG + entry.body).hexdigest():
-            raise tampered(identity, "chain.hash", "the body is not the one that was written", lane, seq)
-        if not _value_holds(h.value, entry):
-            raise tampered(identity, "chain.hash", "the value is not the one that was written", lane, seq)
-        head = sha256(ENTRY_TAG + raw).digest()
-        add(Read(h, _fact(identity, h, entry.body), entry.value))
-    return read, head
+            form = form_of(h.kind)
+            # A newer version may have written what this one does not know; only a chain that holds may tell.
+            fact = form.read(body) if form is not None and h.v == VERSION else None
+        except Malformed:
+            raise _wrong(identity, entry, lane, seq, prev) from None
+        if not (
+            h.prev == prev
+            and h.body == sha256(BODY_TAG + body).hexdigest()
+            and (
+                h.value == sha256(VALUE_TAG + salt + value).hexdigest()
+                if salt is not None and value is not None
+                else h.value is None and salt is None and value is None
+            )
+            and h.seq == seq == entry.seq
+            and h.lane == lane == entry.lane
+            and h.run == run
+            and h.gen == gen
+            and h.tenant == tenant
+            and h.ledger == ledger
+        ):
+            raise _wrong(identity, entry, lane, seq, prev)
+        prev = sha256(ENTRY_TAG + raw).hexdigest()
+        add(Read(h, fact, value))
+    return read, bytes.fromhex(prev)
 
 
-def _fact(identity: Identity, header: Header, body: bytes) -> Fact | None:
-    """What the body says; None where a newer version wrote it, which only a chain that holds may tell."""
-    form = FORMS.get(header.kind)
-    if form is None or header.v != VERSION:
-        return None
+def _wrong(identity: Identity, entry: Entry, lane: str, seq: int, prev: str) -> Tampered:
+    """What is wrong with an entry that the loop refused: the first of these that does not hold."""
     try:
-        return form.read(body)
+        h = HEADER.read(entry.header)
     except Malformed as exc:
-        raise tampered(identity, "chain.malformed", str(exc), header.lane, header.seq) from None
-
-
-def _value_holds(stated: str | None, entry: Entry) -> bool:
-    salt, value = entry.salt, entry.value
-    if stated is None or salt is None or value is None:
-        return stated is None and salt is None and value is None
-    return stated == sha256(VALUE_TAG + salt + value).hexdigest()
+        return tampered(identity, "chain.malformed", str(exc), lane, seq)
+    if (h.run, h.ledger, h.gen, h.tenant) != (identity.run, identity.ledger, identity.gen, identity.tenant):
+        whose = f"run {h.run!r} of tenant {h.tenant!r}, ledger {h.ledger}"
+        return tampered(identity, "chain.genesis", f"the entry belongs to {whose}", lane, seq)
+    if (h.seq, h.lane, entry.seq, entry.lane) != (seq, lane, seq, lane):
+        return tampered(identity, "chain.hash", f"found entry {h.lane} {h.seq}, stored as {entry.seq}", lane, seq)
+    if h.prev != prev:
+        code = "chain.genesis" if seq == 1 else "chain.hash"
+        return tampered(identity, code, "it does not follow from the entry before it", lane, seq)
+    if h.body != body_digest(entry.body):
+        return tampered(identity, "chain.hash", "the body is not the one that was written", lane, seq)
+    stated = None if entry.salt is None or entry.value is None else value_digest(entry.salt, entry.value)
+    if h.value != stated or (stated is None and (entry.salt, entry.value) != (None, None)):
+        return tampered(identity, "chain.hash", "the value is not the one that was written", lane, seq)
+    try:
+        FORMS[h.kind].read(entry.body)
+    except Malformed as exc:
+        return tampered(identity, "chain.malformed", str(exc), lane, seq)
+    raise AssertionError("the loop refused an entry that holds")
 
 
 def _check_head(identity: Identity, lane: str, found: tuple[int, bytes], stated: tuple[int, bytes]) -> None:
@@ -147,10 +164,6 @@ def _check_head(identity: Identity, lane: str, found: tuple[int, bytes], stated:
         what = f"{found[0]} entries are there and {stated[0]} were written"
         raise tampered(identity, "run.truncated", what, lane, found[0] + 1)
     raise tampered(identity, "chain.head", "the run's row and the journal end differently", lane, found[0])
-
-
-def _whose(header: Header) -> str:
-    return f"the entry belongs to run {header.run!r} of tenant {header.tenant!r}, ledger {header.ledger}"
 
 
 def tampered(identity: Identity, code: str, what: str, lane: str, seq: int) -> Tampered:

@@ -83,12 +83,16 @@ class GroupCommit:
         future: asyncio.Future[bool] = self._loop.create_future()
         if waiting is None:
             self._units[key] = _Waiting(unit, [future])
-        else:
+        elif waiting.unit.head_after == unit.head_before:
             _join(waiting.unit, unit)
             waiting.futures.append(future)
+        else:
+            # Both extend the same head and one of them loses; it hears so when the winner is written.
+            await asyncio.wait(waiting.futures)
+            raise _lost(unit)
         self._schedule()
         if not await future:
-            raise LeaseLost(f"Nothing was written: run key {unit.run_key} is no longer held under epoch {unit.epoch}.")
+            raise _lost(unit)
 
     async def open_run(self, opening: Opening) -> RunRow | None:
         """Make a run; None where its id is taken."""
@@ -196,10 +200,15 @@ class GroupCommit:
                 opened.set_result(row)
 
 
+def _lost(unit: Unit) -> LeaseLost:
+    held = "extended by somebody else" if unit.epoch is None else f"no longer held under epoch {unit.epoch}"
+    return LeaseLost(f"Nothing was written: run key {unit.run_key} is {held}.")
+
+
 def _join(first: Unit, later: Unit) -> None:
     """Let a later unit of the same run ride on one that still waits."""
-    assert later.head_before == first.head_after and later.epoch == first.epoch, "units of one run come in order"
-    assert first.quarantine is None and later.quarantine is None
+    assert later.epoch == first.epoch, "an attempt has one epoch"
+    assert first.quarantine is None and later.quarantine is None, "incidents are written one at a time"
     first.entries.extend(later.entries)
     first.head_after, first.seq_after = later.head_after, later.seq_after
     first.move = later.move or first.move

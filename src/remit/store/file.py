@@ -28,7 +28,7 @@ from remit.store.batch import Answers
 from remit.store.file_disk import Disk, file_path
 from remit.store.file_document import FORM, DocumentWriter, PlainLedger, read_document
 from remit.store.memory import MemoryStore, draft_batch
-from remit.store.protocol import Finding, Ledger, Opening, Renewal, Unit
+from remit.store.protocol import Checkup, Ledger, Opening, Renewal, Unit
 from remit.store.state import Draft, State
 
 T = TypeVar("T")
@@ -65,13 +65,13 @@ class FileStore(MemoryStore):
             self._thread.shutdown(wait=True)
             self._disk.release()
 
-    def _findings(self) -> list[Finding]:
+    def _findings(self) -> list[Checkup]:
         is_ours = self._disk.is_ours()
         seen = (
             f"{self._disk.path}, open in process {self._pid}" if is_ours else f"{self._disk.path} was changed or moved"
         )
         hint = "" if is_ours else "Put the file back while the program is stopped, and start it again."
-        return [Finding("file", is_ours, seen, hint)]
+        return [Checkup("file", is_ours, seen, hint)]
 
     async def _write(self, act: Callable[[Draft], T]) -> T:
         return await self._on_thread(lambda: self._write_down(act))

@@ -20,9 +20,9 @@ from remit.clock import Clock, SystemClock
 from remit.errors import StoreClosed
 from remit.store.batch import Answers, Committer, GroupCommit
 from remit.store.protocol import (
+    Checkup,
     Claim,
     Counters,
-    Finding,
     Ledger,
     Opening,
     Renewal,
@@ -112,7 +112,7 @@ class MemoryStore:
     async def read_worker(self, worker: str) -> WorkerRow | None:
         return self._read(lambda state: state.workers.get(worker))
 
-    async def examine(self) -> list[Finding]:
+    async def examine(self) -> list[Checkup]:
         self._check()
         with self._lock:
             return [*self._findings(), *findings_of(self._state, self._clock.now())]
@@ -120,9 +120,9 @@ class MemoryStore:
     def _new_ledger(self) -> Ledger:
         return Ledger(secrets.token_hex(16), SCHEMA, self._clock_word)
 
-    def _findings(self) -> list[Finding]:
+    def _findings(self) -> list[Checkup]:
         hint = "Use `file:` or `sqlite:` for work that has to survive its process."
-        return [Finding("durability", True, "in memory only", hint)]
+        return [Checkup("durability", True, "in memory only", hint)]
 
     def _start(self, committer: Committer) -> None:
         """From here on the store belongs to this process and event loop."""
@@ -201,7 +201,7 @@ def draft_batch(draft: Draft, units: Sequence[Unit], openings: Sequence[Opening]
     return Answers([draft.append(unit) for unit in units], [draft.open_run(opening) for opening in openings])
 
 
-def findings_of(state: State, now: int) -> list[Finding]:
+def findings_of(state: State, now: int) -> list[Checkup]:
     """What `doctor` says of the runs themselves."""
     rows = [kept.row for kept in state.runs.values()]
     stale = sum(row.worker is not None and row.lease_until <= now for row in rows)
@@ -209,6 +209,6 @@ def findings_of(state: State, now: int) -> list[Finding]:
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
     left = "A worker that knows their flows takes them up at its next call." if stale else ""
     return [
-        Finding("runs", not quarantined, f"{len(rows):,} runs, {quarantined:,} in quarantine", hint),
-        Finding("leases", True, f"{stale:,} ran out and were not taken over", left),
+        Checkup("runs", not quarantined, f"{len(rows):,} runs, {quarantined:,} in quarantine", hint),
+        Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),
     ]

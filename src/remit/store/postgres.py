@@ -42,9 +42,9 @@ from remit.store.postgres_rows import Q
 from remit.store.postgres_schema import open_database
 from remit.store.postgres_writer import PostgresWriter
 from remit.store.protocol import (
+    Checkup,
     Claim,
     Counters,
-    Finding,
     Ledger,
     Opening,
     Renewer,
@@ -161,7 +161,7 @@ class PostgresStore:
     async def read_worker(self, worker: str) -> WorkerRow | None:
         return await self._read(lambda c: postgres_rows.read_worker(c, worker))
 
-    async def examine(self) -> list[Finding]:
+    async def examine(self) -> list[Checkup]:
         now = now_or_null(self._clock)
         return await self._read(lambda c: postgres_doctor.examine(c, self.url, self.ledger, now))
 

@@ -128,7 +128,7 @@ class Stored(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunFilter:
-    """Which runs `list_rows` gives: newest first; every field that is set must match."""
+    """Which runs `list_rows` gives, newest first: every field that is set must match. `remit:` journals are no runs."""
 
     tenant: str
     flow: str | None = None
@@ -150,7 +150,7 @@ class WorkerRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class Checkup:
     """One thing that `doctor` looked at."""
 
     name: str
@@ -233,7 +233,7 @@ class Store(Protocol):
 
     async def read_worker(self, worker: str) -> WorkerRow | None: ...
 
-    async def examine(self) -> list[Finding]:
+    async def examine(self) -> list[Checkup]:
         """What `doctor` says about this store; changes nothing."""
         ...
 

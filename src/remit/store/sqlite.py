@@ -31,9 +31,9 @@ from remit.errors import StoreClosed
 from remit.store import sqlite_doctor, sqlite_rows
 from remit.store.batch import GroupCommit
 from remit.store.protocol import (
+    Checkup,
     Claim,
     Counters,
-    Finding,
     Ledger,
     Opening,
     Renewer,
@@ -165,7 +165,7 @@ class SqliteStore:
     async def read_worker(self, worker: str) -> WorkerRow | None:
         return self._read(lambda c: sqlite_rows.read_worker(c, worker))
 
-    async def examine(self) -> list[Finding]:
+    async def examine(self) -> list[Checkup]:
         return await self._read_far(lambda c: sqlite_doctor.examine(c, self.path, self.ledger, self._clock.now()))
 
     def _check_process(self) -> None:

@@ -6,14 +6,14 @@ import os
 
 import apsw
 
-from remit.store.protocol import Finding, Ledger
+from remit.store.protocol import Checkup, Ledger
 from remit.store.schema import migrations
 from remit.store.sqlite_connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
 from remit.store.sqlite_guards import is_network, read_mount
 from remit.store.sqlite_rows import Q
 
 
-def examine(connection: apsw.Connection, path: str, ledger: Ledger, now: int) -> list[Finding]:
+def examine(connection: apsw.Connection, path: str, ledger: Ledger, now: int) -> list[Checkup]:
     """Version, settings, place, integrity, log, schema, ledger, leases."""
     return [
         _version(),
@@ -27,66 +27,66 @@ def examine(connection: apsw.Connection, path: str, ledger: Ledger, now: int) ->
     ]
 
 
-def _version() -> Finding:
+def _version() -> Checkup:
     seen = apsw.sqlite_lib_version()
     ok = tuple(int(part) for part in seen.split(".")[:3]) >= VERSION_MIN
-    return Finding("sqlite version", ok, seen, "" if ok else "Install a current `apsw`.")
+    return Checkup("sqlite version", ok, seen, "" if ok else "Install a current `apsw`.")
 
 
-def _pragmas(connection: apsw.Connection) -> Finding:
+def _pragmas(connection: apsw.Connection) -> Checkup:
     seen = {name: connection.pragma(name) for name in PRAGMAS}
     off = {name: value for name, value in seen.items() if value != PRAGMAS[name]}
     shown = ", ".join(f"{name}={value}" for name, value in (off or seen).items())
-    return Finding("settings", not off, shown, "Close the store and open it again." if off else "")
+    return Checkup("settings", not off, shown, "Close the store and open it again." if off else "")
 
 
-def _place(path: str) -> Finding:
+def _place(path: str) -> Checkup:
     mount = read_mount(path)
     if mount is None:
-        return Finding("file system", True, f"{path} (this system does not say which)")
+        return Checkup("file system", True, f"{path} (this system does not say which)")
     ok = not is_network(mount)
     hint = "" if ok else "Move the file to a disk of this machine."
-    return Finding("file system", ok, f"{path} on {mount.point} ({mount.kind})", hint)
+    return Checkup("file system", ok, f"{path} on {mount.point} ({mount.kind})", hint)
 
 
-def _integrity(connection: apsw.Connection) -> Finding:
+def _integrity(connection: apsw.Connection) -> Checkup:
     try:
         lines = [str(line) for (line,) in connection.execute("PRAGMA quick_check(5)")]
     except apsw.Error as exc:
         lines = [f"{type(exc).__name__}: {exc}"]
     ok = lines == ["ok"]
-    return Finding("integrity", ok, "; ".join(lines), "" if ok else "Stop the workers and restore from a backup.")
+    return Checkup("integrity", ok, "; ".join(lines), "" if ok else "Stop the workers and restore from a backup.")
 
 
-def _log(path: str) -> Finding:
+def _log(path: str) -> Checkup:
     try:
         size = os.stat(path + "-wal").st_size  # never open(): closing it would drop SQLite's locks
     except OSError:
         size = 0
     ok = size <= 2 * WAL_BYTES_MAX
     hint = "" if ok else "Some process reads in one long transaction; find it with `lsof` and end it."
-    return Finding("write-ahead log", ok, f"{size:,} bytes", hint)
+    return Checkup("write-ahead log", ok, f"{size:,} bytes", hint)
 
 
-def _schema(ledger: Ledger) -> Finding:
+def _schema(ledger: Ledger) -> Checkup:
     newest = migrations("sqlite")[-1].number
-    return Finding("schema", ledger.schema == newest, f"{ledger.schema} of {newest}")
+    return Checkup("schema", ledger.schema == newest, f"{ledger.schema} of {newest}")
 
 
-def _ledger(ledger: Ledger) -> Finding:
+def _ledger(ledger: Ledger) -> Checkup:
     by = "this machine's clock" if ledger.clock == "database" else "a clock that was passed in, at least once"
-    return Finding("ledger", True, f"origin {ledger.origin}, time by {by}")
+    return Checkup("ledger", True, f"origin {ledger.origin}, time by {by}")
 
 
-def _runs(connection: apsw.Connection, now: int) -> list[Finding]:
+def _runs(connection: apsw.Connection, now: int) -> list[Checkup]:
     try:
         count, quarantined = next(iter(connection.execute(Q["count_runs"])))
         ((stale,),) = list(connection.execute(Q["count_stale"], (now,)))
     except apsw.Error as exc:
-        return [Finding("runs", False, f"{type(exc).__name__}: {exc}", "Stop the workers and restore from a backup.")]
+        return [Checkup("runs", False, f"{type(exc).__name__}: {exc}", "Stop the workers and restore from a backup.")]
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
     left = "A worker that knows their flows takes them up at its next call." if stale else ""
     return [
-        Finding("runs", not quarantined, f"{count:,} runs, {quarantined:,} in quarantine", hint),
-        Finding("leases", True, f"{stale:,} ran out and were not taken over", left),
+        Checkup("runs", not quarantined, f"{count:,} runs, {quarantined:,} in quarantine", hint),
+        Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),
     ]

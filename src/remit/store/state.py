@@ -17,6 +17,7 @@ from itertools import islice
 
 from remit.facts.entry import Entry, Lane
 from remit.facts.machine import OPEN
+from remit.facts.names import RESERVED_PREFIX
 from remit.store.protocol import Claim, Opening, Renewal, RunFilter, RunRow, Stored, Unit, WorkerRow
 
 
@@ -196,6 +197,7 @@ class Draft:
 def _matches(row: RunRow, which: RunFilter) -> bool:
     return (
         row.tenant == which.tenant
+        and not row.run.startswith(RESERVED_PREFIX)
         and which.flow in (None, row.flow)
         and which.status in (None, row.status)
         and which.quarantined in (None, row.quarantined)

@@ -48,7 +48,7 @@ from remit.facts.names import RESERVED_PREFIX
 from remit.store.batch import Answers
 from remit.store.memory import MemoryStore, draft_batch
 from remit.store.plain import PlainRun, Unreadable, kept_run, plain_run
-from remit.store.protocol import Finding, Opening, Renewal, RunRow, Unit
+from remit.store.protocol import Checkup, Opening, Renewal, RunRow, Unit
 from remit.store.state import Draft, KeptRun, State
 
 T = TypeVar("T")
@@ -105,9 +105,9 @@ class TwoMethodStore(MemoryStore):
         await self._fetch(tenant, run)
         return await super().read_row(tenant, run)
 
-    def _findings(self) -> list[Finding]:
+    def _findings(self) -> list[Checkup]:
         hint = "Use `file:` or `sqlite:` where two processes might go on with one run."
-        return [Finding("durability", True, f"as {type(self._keeper).__qualname__}.save makes it; no lock", hint)]
+        return [Checkup("durability", True, f"as {type(self._keeper).__qualname__}.save makes it; no lock", hint)]
 
     async def _write(self, act: Callable[[Draft], T]) -> T:
         # Not while a save is under way: what it drafted would be laid over this.

@@ -240,7 +240,7 @@ def check(
         found = await rt.check(flow_of(flow), id)
         document = {name: getattr(found, name) for name in found.__dataclass_fields__}
         voice.answer(document, show.compatibility(found))
-        return 4 if found.verdict == "incompatible" else 0
+        return 4 if found.fit == "incompatible" else 0
 
     _do(act, store, tenant, is_json)
 

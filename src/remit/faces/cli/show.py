@@ -15,7 +15,7 @@ from remit.faces.cli.say import STATUS_STYLES, hour_of, moment, span, table, tim
 from remit.faces.explain import Explanation, Why
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
-from remit.store.protocol import Finding, RunRow
+from remit.store.protocol import Checkup, RunRow
 
 
 def status_cell(row: RunRow) -> Text:
@@ -166,15 +166,15 @@ def next_step(told: Why) -> str:
 
 
 def compatibility(found: Compatibility) -> RenderableType:
-    style = "bold red" if found.verdict == "incompatible" else "bold green"
-    made = [cell(f"{found.verdict}: {found.reason}", style)]
+    style = "bold red" if found.fit == "incompatible" else "bold green"
+    made = [cell(f"{found.fit}: {found.reason}", style)]
     if found.recorded or found.asked:
         made.append(cell(f"recorded and no longer asked for: {', '.join(found.recorded)}"))
         made.append(cell(f"asked for and not recorded:       {', '.join(found.asked) or 'nothing'}"))
     return Group(*made)
 
 
-def findings(found: list[Finding]) -> RenderableType:
+def findings(found: list[Checkup]) -> RenderableType:
     made = table("", "what", "seen")
     for one in found:
         hint = f"  {one.hint}" if one.hint and not one.ok else ""

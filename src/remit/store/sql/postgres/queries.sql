@@ -176,6 +176,7 @@ SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_
   head, seq, post_head, post_seq, epoch, worker, lease_until
 FROM remit.run
 WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
+  AND left(run, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT $5;
 
 -- name: list_by_status
@@ -185,6 +186,7 @@ SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_
 FROM remit.run
 WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
   AND status = $6
+  AND left(run, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT $5;
 
 -- name: list_by_prefix
@@ -195,6 +197,7 @@ FROM remit.run
 WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
   AND ($6::text IS NULL OR status = $6)
   AND run >= $7 AND run < $8 AND starts_with(run, $7)
+  AND left(run, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT $5;
 
 -- name: put_worker

@@ -84,6 +84,7 @@ SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_
   head, seq, post_head, post_seq, epoch, worker, lease_until
 FROM run
 WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
+  AND substr(run, 1, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: list_by_status
@@ -93,6 +94,7 @@ SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_
 FROM run
 WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
   AND status = ?6
+  AND substr(run, 1, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: list_by_prefix
@@ -103,6 +105,7 @@ FROM run
 WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
   AND (?6 IS NULL OR status = ?6)
   AND run >= ?7 AND run < ?8
+  AND substr(run, 1, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: put_worker

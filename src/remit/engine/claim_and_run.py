@@ -1,11 +1,11 @@
-"""A turn: claim a run, run its flow, write how the turn ended.
+"""The one place that decides what a call of a run does, and one attempt from its claim to its last entry.
 
     absent     open it, held, and run
     ended      verified, then its outcome; nothing is run
     free       verified, claimed, and gone on with: recorded calls replay, the first new one begins
     held       wait for that attempt; if its worker dies, the run is free
 
-A turn ends in one commit that also gives the lease back. An exception that leaves the flow
+An attempt ends in one commit that also gives the lease back. An exception that leaves the flow
 does not end the run: it waits for repair, and only the calls that failed run again.
 """
 
@@ -26,6 +26,7 @@ from remit.engine.host import Host
 from remit.engine.invoke import call_flow, main_task
 from remit.engine.lease import Lease
 from remit.engine.outcome import Outcome, outcome_of
+from remit.engine.place import check_not_inside
 from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed
 from remit.engine.watch import is_parked, until_free
@@ -34,18 +35,19 @@ from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded
 from remit.facts.machine import ENDED, Status
 from remit.facts.view import RunView
-from remit.store.protocol import Move, RunRow
+from remit.store.protocol import RunRow
 
 
 async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting: bool) -> Outcome:
     """Start a run or go on with it, until it ends or parks. Raises what stopped it, or LeaseHeld unless is_waiting."""
+    check_not_inside(order.run)
     await host.introduce()
     has_waited = False
     while True:
-        other = host.turns.get(order.run)
+        other = host.under_way.get(order.run)
         if other is None:
-            with _own_turn(host, order.run):
-                found = await _try_turn(host, flow, order, has_waited=has_waited)
+            with _alone(host, order.run):
+                found = await _try_attempt(host, flow, order, has_waited=has_waited)
             if isinstance(found, Outcome):
                 return found
             if found is None:
@@ -62,17 +64,17 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
 
 
 @contextmanager
-def _own_turn(host: Host, run: str) -> Iterator[None]:
-    """Nobody else in this process takes a turn at this run, from before it is held until after it is given back."""
-    over = host.turns[run] = asyncio.Event()
+def _alone(host: Host, run: str) -> Iterator[None]:
+    """Nobody else in this process works at this run, from before it is held until after it is given back."""
+    over = host.under_way[run] = asyncio.Event()
     try:
         yield
     finally:
-        del host.turns[run]
+        del host.under_way[run]
         over.set()
 
 
-async def _try_turn(host: Host, flow: Flow[Any], order: Order, *, has_waited: bool) -> Outcome | RunRow | None:
+async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited: bool) -> Outcome | RunRow | None:
     """The outcome; or the row of a run that another worker holds; or None where it moved while it was looked at.
 
     has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
@@ -80,7 +82,7 @@ async def _try_turn(host: Host, flow: Flow[Any], order: Order, *, has_waited: bo
     sent_ms = monotonic_ms()
     made = await open_run(host, flow, order, is_held=True)
     if made is not None:
-        return await _take_turn(host, flow, made.view, made.row, sent_ms)
+        return await _hold_and_run(host, flow, made.view, made.row, sent_ms)
     found = await find(host, order.run)
     check_order(found.view, flow, order)
     if found.view.status in ENDED or (has_waited and is_parked(found)):
@@ -92,7 +94,7 @@ async def _try_turn(host: Host, flow: Flow[Any], order: Order, *, has_waited: bo
     if (held.head, held.post_head) != (found.row.head, found.row.post_head):
         await host.store.release(held.run_key, held.epoch)  # somebody appended while this journal was verified
         return None
-    return await _take_turn(host, flow, found.view, held, sent_ms)
+    return await _hold_and_run(host, flow, found.view, held, sent_ms)
 
 
 async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
@@ -105,7 +107,7 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _Holding:
     host: Host
     flow: Flow[Any]
     view: RunView
@@ -113,7 +115,7 @@ class _Turn:
     attempt: Attempt
 
 
-async def _take_turn(host: Host, flow: Flow[Any], view: RunView, row: RunRow, sent_ms: int) -> Outcome:
+async def _hold_and_run(host: Host, flow: Flow[Any], view: RunView, row: RunRow, sent_ms: int) -> Outcome:
     """One attempt under a lease that was just granted."""
 
     def on_lost() -> None:
@@ -122,7 +124,7 @@ async def _take_turn(host: Host, flow: Flow[Any], view: RunView, row: RunRow, se
     lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=sent_ms, on_lost=on_lost)
     attempt = _attempt(host, flow, view, row, lease)
     try:
-        return await _run_flow(_Turn(host, flow, view, row, attempt))
+        return await _run_flow(_Holding(host, flow, view, row, attempt))
     except BaseException as exc:
         attempt.close(exc)
         await _hand_back(host, attempt, exc)
@@ -139,7 +141,7 @@ def _attempt(host: Host, flow: Flow[Any], view: RunView, row: RunRow, lease: Lea
 
 
 async def _hand_back(host: Host, attempt: Attempt, why: BaseException) -> None:
-    """Give back a lease that no entry gave back: the turn was cancelled, or could not write its end."""
+    """Give back a lease that no entry gave back: the attempt was cancelled, or could not write its end."""
     if attempt.has_ended or isinstance(why, LeaseLost):
         return
     try:
@@ -148,8 +150,8 @@ async def _hand_back(host: Host, attempt: Attempt, why: BaseException) -> None:
         return  # the lease runs out by itself; `why` is what the caller must hear
 
 
-async def _run_flow(turn: _Turn) -> Outcome:
-    host, flow, view, attempt = turn.host, turn.flow, turn.view, turn.attempt
+async def _run_flow(holding: _Holding) -> Outcome:
+    host, flow, view, attempt = holding.host, holding.flow, holding.view, holding.attempt
     run_id = attempt.run_id
     if max(host.clock.now(), view.last_at) > view.opened.window_end:
         return await expire(attempt)
@@ -162,22 +164,22 @@ async def _run_flow(turn: _Turn) -> Outcome:
             attempt.check_open()
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
     except AttemptClosed:
-        why = await _stopped(turn)
+        why = await _stopped(holding)
         raise why from why.__cause__
     except Exception as exc:
-        error = await _stopped(turn) if attempt.closed_by is not None else await park(attempt, flow.name, exc)
+        error = await _stopped(holding) if attempt.closed_by is not None else await park(attempt, flow.name, exc)
         if error is exc:
             raise
         raise error from exc
-    await attempt.end(RunEnded(status="completed"), Move("completed", release=True), data)
+    await attempt.end(RunEnded(status="completed"), data)
     return Outcome(run_id, Status.COMPLETED, result=twin)
 
 
-async def _stopped(turn: _Turn) -> BaseException:
+async def _stopped(holding: _Holding) -> BaseException:
     """Why the attempt was closed under the flow."""
-    why = turn.attempt.closed_by
+    why = holding.attempt.closed_by
     assert why is not None
     if isinstance(why, DefinitionIncompatible):
-        parking = _attempt(turn.host, turn.flow, turn.view, turn.row, turn.attempt.lease)
-        turn.attempt.has_ended = await refuse(parking, turn.view, why)
+        parking = _attempt(holding.host, holding.flow, holding.view, holding.row, holding.attempt.lease)
+        holding.attempt.has_ended = await refuse(parking, holding.view, why)
     return why
