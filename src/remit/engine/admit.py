@@ -32,6 +32,7 @@ from remit.errors import (
 )
 from remit.facts import chain
 from remit.facts.kinds import RunOpened
+from remit.facts.names import RESERVED_PREFIX
 from remit.facts.view import RunView, fold
 from remit.store.protocol import Claim, RunRow, Stored
 
@@ -84,6 +85,8 @@ async def find(host: Host, run: str) -> Found:
 
     Raises RunAbsent, RunQuarantined, or Tampered: then this run is quarantined, and nothing else is touched.
     """
+    if run.startswith(RESERVED_PREFIX):  # no run, and setting it aside would keep incidents from being written
+        raise RunAbsent(f"{run!r} is a journal of Remit's own and no run; nothing was done.")
     stored = await read_stored(host, run)
     if stored.row.quarantined:
         raise RunQuarantined(f"Run {run!r} is quarantined: its journal did not verify; nothing was done.")
