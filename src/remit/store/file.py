@@ -45,6 +45,9 @@ class FileStore(MemoryStore):
         self._document: DocumentWriter
         self._thread: ThreadPoolExecutor
 
+    async def exists(self) -> bool:
+        return await asyncio.to_thread(os.path.exists, self.path)
+
     async def open(self) -> None:
         """Raises StoreRefused: store.missing, .locked, .broken, .newer, .unwritable."""
         if self._is_open:

@@ -60,6 +60,9 @@ class MemoryStore:
             raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
         return self._ledger
 
+    async def exists(self) -> bool:
+        return True
+
     async def open(self) -> None:
         if not self._is_open:
             self._ledger = self._ledger or self._new_ledger()

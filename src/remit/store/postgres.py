@@ -39,7 +39,7 @@ from remit.store.postgres_connection import (
 from remit.store.postgres_link import TRIES, Link
 from remit.store.postgres_renewer import PostgresRenewer
 from remit.store.postgres_rows import Q
-from remit.store.postgres_schema import open_database
+from remit.store.postgres_schema import has_schema, open_database
 from remit.store.postgres_writer import PostgresWriter
 from remit.store.protocol import (
     Checkup,
@@ -83,6 +83,10 @@ class PostgresStore:
         if self._ledger is None:
             raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
         return self._ledger
+
+    async def exists(self) -> bool:
+        """Raises as `open` does where the database itself can't be reached."""
+        return await has_schema(self._url, self.url)
 
     async def open(self) -> None:
         """Raises StoreUnavailable where no server answers, StoreRefused `store.missing`, `.unauthorized`,

@@ -40,6 +40,20 @@ async def open_database(url: str, shown: str, clock: Clock | None) -> tuple[Conn
     return connection, ledger
 
 
+async def has_schema(url: str, shown: str) -> bool:
+    """Whether the database has any table in schema `remit`. Makes nothing. Raises as `open_database` does."""
+    try:
+        connection = await connect(url)
+        try:
+            return bool(await connection.fetch(Q["read_tables"]))
+        finally:
+            await leave(connection)
+    except RemitError:
+        raise
+    except (*FAILURES, ValueError) as exc:
+        raise refusal(shown, exc) from exc
+
+
 def check_server(server: Row | None, shown: str) -> None:
     """Raises StoreRefused where this server can't keep a journal."""
     assert server is not None

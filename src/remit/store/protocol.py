@@ -185,6 +185,10 @@ class Store(Protocol):
     @property
     def ledger(self) -> Ledger: ...
 
+    async def exists(self) -> bool:
+        """Whether there is a store that `open` would find rather than make. Makes nothing; asked before `open`."""
+        ...
+
     async def open(self) -> None:
         """Connect, check, migrate. Raises StoreRefused (code says why) and leaves nothing open."""
         ...

@@ -82,6 +82,9 @@ class SqliteStore:
             raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
         return self._ledger
 
+    async def exists(self) -> bool:
+        return await asyncio.to_thread(os.path.exists, self.path)
+
     async def open(self) -> None:
         """Raises StoreRefused: store.missing, .network, .broken, .foreign, .newer, .unwritable, .busy, .pragma."""
         if self._is_open:
