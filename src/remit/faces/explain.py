@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from remit.engine import admit, incidents
 from remit.engine.host import Host
 from remit.engine.journal import heads_of, identity_of
-from remit.engine.liveness import is_proven_dead
 from remit.engine.outcome import detail_of
-from remit.errors import RemitError
+from remit.errors import RemitError, RunAbsent
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
@@ -18,66 +17,115 @@ from remit.store.protocol import RunRow, Stored
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A run's timeline, and the run that it tells; `view` is None where the journal does not verify."""
+    """A run's timeline, and the run that it tells.
+
+    view: None where the journal does not verify, and for `remit:incidents`, which is no run. now: microseconds UTC.
+    """
 
     row: RunRow
     timeline: Timeline
     view: RunView | None
+    now: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call that raised and runs again at the next attempt. error: qualified name. detail: its text."""
+
+    name: str
+    error: str
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why a run stands where it stands.
+    """Why a run stands where it stands. Times are microseconds UTC, 0 where there is none.
 
-    status: the run's, "quarantined" over any other. since: microseconds UTC. calls: the failed calls that run again.
-    holder: the worker that holds it, "" for none; is_holder_dead is proven. incident: why it was set aside.
+    status: the run's, "quarantined" over any other. since: its last entry. last_call: the newest that is recorded.
+    failures: the calls that failed and run again. holder: the worker that holds it, "" for none; is_holder_dead is
+    proven, False says "alive or unknown". incident: what was found when it was set aside. is_whole: of a quarantined
+    run, its bytes verify now. by, behalf: what the next call has to be made with. now: by the clock of this machine.
     """
 
     run: str
     flow: str
+    by: str
+    behalf: str
     status: str
     since: int
     code: str
     reason: str
-    calls: tuple[str, ...]
+    waiting_on: str
+    failures: tuple[Failure, ...]
+    last_call: str
     holder: str
     lease_until: int
     is_holder_dead: bool
+    window_end: int
     incident: str
+    is_whole: bool
+    now: int
 
 
-def explain(origin: str, stored: Stored) -> Explanation:
+def explain(host: Host, stored: Stored) -> Explanation:
     """The timeline of a stored run, whatever state it is in."""
-    row = stored.row
+    row, origin = stored.row, host.store.ledger.origin
     timeline = read_timeline(identity_of(origin, row), heads_of(row), stored.main, stored.post)
+    view, problem = None, timeline.problem
     try:
-        return Explanation(row, timeline, admit.verify(origin, stored))
+        if row.run == incidents.INCIDENTS:
+            incidents.verify(origin, stored)
+        else:
+            view = admit.verify(origin, stored)
     except RemitError as exc:
-        return Explanation(row, Timeline(timeline.lines, timeline.problem or exc), None)
+        problem = problem or exc
+    return Explanation(row, Timeline(timeline.lines, problem), view, host.clock.now())
 
 
 async def why(host: Host, stored: Stored) -> Why:
-    """Why a run stands where it stands. A quarantined one is told from the incidents. Raises Tampered."""
+    """Why a run stands where it stands. A quarantined one is told from the incidents.
+
+    Raises RunAbsent for a journal of Remit's own, Tampered where the run's does not verify and it is not set aside yet.
+    """
     row = stored.row
-    is_dead = False
-    if row.worker is not None:
-        known = await host.store.read_worker(row.worker)
-        is_dead = known is not None and is_proven_dead(known)
-    incident = await _incident(host, row)
-    view = None if row.quarantined else admit.verify(host.store.ledger.origin, stored)
+    if row.run == incidents.INCIDENTS:
+        raise RunAbsent(f"{row.run!r} is a journal of Remit's own and no run; nothing was done.")
+    told = explain(host, stored)
+    view, problem = told.view, told.timeline.problem
+    if problem is not None and not row.quarantined:
+        raise problem
+    parked = view.parked if view is not None else None
+    opened = view.opened if view is not None else None
     return Why(
         run=row.run,
         flow=row.flow,
-        status="quarantined" if view is None else str(view.status),
-        since=0 if view is None else view.last_at,
-        code=row.code if view is None else view.code,
-        reason="" if view is None or not view.code else detail_of(view.last_value),
-        calls=tuple(view.parked.calls) if view is not None and view.parked is not None else (),
+        by=row.by,
+        behalf=(opened.behalf or "") if opened is not None else "",
+        status="quarantined" if row.quarantined or view is None else str(view.status),
+        since=view.last_at if view is not None else 0,
+        code=view.code if view is not None else row.code,
+        reason=detail_of(view.last_value) if view is not None and view.code else "",
+        waiting_on=parked.reason if parked is not None else "",
+        failures=_failures(told.timeline, parked.calls) if parked is not None else (),
+        last_call=next(reversed(view.calls), "") if view is not None else "",
         holder=row.worker or "",
         lease_until=row.lease_until,
-        is_holder_dead=is_dead,
-        incident=incident,
+        is_holder_dead=row.worker is not None and await admit.is_holder_dead(host, row.worker),
+        window_end=row.window_end,
+        incident=await _incident(host, row) if row.quarantined else "",
+        is_whole=view is not None,
+        now=host.clock.now(),
     )
+
+
+def _failures(timeline: Timeline, names: list[str]) -> tuple[Failure, ...]:
+    """Of a verified journal: how each of these calls failed last. The view forgets them, because they run again."""
+    found = {
+        line.name: Failure(line.name, line.body["error"], detail_of(line.value))
+        for line in timeline.lines
+        if line.kind == "StepFailed"
+    }
+    return tuple(found[name] for name in names)
 
 
 async def _incident(host: Host, row: RunRow) -> str:

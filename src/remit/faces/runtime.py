@@ -156,7 +156,7 @@ class Runtime:
     async def explain(self, id: str) -> Explanation:
         """What happened, entry by entry, whatever the journal's state. Executes nothing. Raises RunAbsent."""
         host = self._ready()
-        return explain(host.store.ledger.origin, await read_stored(host, id))
+        return explain(host, await read_stored(host, id))
 
     async def why(self, id: str) -> Why:
         """Why a run stands where it stands; a quarantined one as the incidents tell. Raises RunAbsent, Tampered."""

@@ -2,16 +2,26 @@
 
 Ids, names, reasons and values were written by others. Control characters and terminal
 escapes, line ends, invisible and direction-changing characters are shown as escapes; markup
-is never interpreted, because only `rich.text.Text` is ever handed to the console.
+is never interpreted, because only `rich.text.Text` is ever handed to the console. Text is
+made here and nowhere else, and a test looks that it stays so.
 """
 
 from __future__ import annotations
 
+import logging
 import unicodedata
 
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.text import Text
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_BLANKS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+_CUT_CHARACTERS_MAX = 400  # no terminal shows more of a line that is cut to its width
+_CUT_WIDTH_MIN = 12
+_SIZE_TOLD_BYTES_MIN = 200
 
 
 def inert(stored: object) -> str:
@@ -22,20 +32,49 @@ def inert(stored: object) -> str:
     return "".join(character if _is_plain(character) else _escaped(character) for character in text)
 
 
-def preview(value: bytes | None, most: int = 60) -> str:
-    """The beginning of a stored value in at most `most` characters; with its length, where there is room for it."""
-    if value is None:
-        return ""
-    text = inert(value[: most * 4].decode("utf-8", "replace"))
-    if len(text) <= most and len(value) <= most * 4:
-        return text
-    told = f"… ({len(value):,} bytes)" if most >= 40 else "…"
-    return text[: most - len(told)] + told
+def whole(value: bytes | None) -> str:
+    """A stored value, all of it; bytes that are no text are shown as \\xff."""
+    return "" if value is None else inert(value.decode("utf-8", "backslashreplace"))
 
 
 def cell(stored: object, style: str = "") -> Text:
     """A table's cell, or a line, that holds stored text."""
     return Text(inert(stored), style=style)
+
+
+def line(*parts: Text | str) -> Text:
+    """One line out of several pieces, each with its own style."""
+    return Text.assemble(*(part if isinstance(part, Text) else cell(part) for part in parts))
+
+
+class Cut:
+    """Stored text cut to the width that there is, and how much it is altogether: `{"sku":"A-1","pri… 12,345 bytes`."""
+
+    def __init__(self, before: str, value: bytes | None, style: str = "") -> None:
+        told = "" if value is None else value[: _CUT_CHARACTERS_MAX * 4].decode("utf-8", "backslashreplace")
+        text = inert(" ".join(part for part in (before, told) if part))
+        self.text, self._style = text[:_CUT_CHARACTERS_MAX], style
+        self._is_cut = len(text) > _CUT_CHARACTERS_MAX or (value is not None and len(value) > _CUT_CHARACTERS_MAX * 4)
+        self._size = f" {len(value):,} bytes" if value is not None and len(value) >= _SIZE_TOLD_BYTES_MIN else ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = options.max_width
+        if self._is_cut or cell_len(self.text) > room:
+            end = f"…{self._size}" if room >= _CUT_WIDTH_MIN * 2 else "…"
+            yield Text(set_cell_size(self.text, max(0, room - cell_len(end))) + end, style=self._style, no_wrap=True)
+        else:
+            yield Text(self.text, style=self._style)
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        wide = cell_len(self.text) + (len(self._size) + 1 if self._is_cut else 0)
+        return Measurement(min(wide, _CUT_WIDTH_MIN), wide).with_maximum(options.max_width)
+
+
+class InertFormatter(logging.Formatter):
+    """A line of the log, as inert as an answer."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return inert(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 def _is_plain(character: str) -> bool:
@@ -44,8 +83,8 @@ def _is_plain(character: str) -> bool:
 
 def _escaped(character: str) -> str:
     point = ord(character)
-    if character in "\n\r\t":
-        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    if character in _BLANKS:
+        return _BLANKS[character]
     if point < 0x100:
         return f"\\x{point:02x}"
     return f"\\u{point:04x}" if point < 0x10000 else f"\\U{point:08x}"

@@ -1,28 +1,31 @@
-"""What a command works on: a store that must exist, and a flow that is named as MODULE:FLOW."""
+"""What a command works on: a store that must exist, a flow that is named as MODULE:FLOW, and its input."""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
+import traceback
+from pathlib import Path
 from typing import Any
 
 from remit.engine.flow import Flow
-from remit.errors import Refused, StoreRefused
+from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
+from remit.facts.names import check_id, check_principal
 from remit.store.url import store_for
 
 STORE_DEFAULT = "sqlite:///remit.db"
 
+_HINT = "Write it as `package.module:flow`, from the folder that holds the package."
 
-def runtime(url: str | None, tenant: str | None, *, may_create: bool) -> Runtime:
-    """The runtime of a store. Raises StoreRefused `store.missing` where looking would make a new one."""
-    place = url or os.environ.get("REMIT_STORE") or STORE_DEFAULT
-    store = store_for(place)
-    path = getattr(store, "path", None)
-    if not may_create and path is not None and not os.path.exists(path):
+
+async def runtime(url: str | None, tenant: str | None, *, may_create: bool) -> Runtime:
+    """The runtime of a store, not yet opened. Raises StoreRefused `store.missing` where looking would make it."""
+    store = store_for(url or os.environ.get("REMIT_STORE") or STORE_DEFAULT)
+    if not may_create and not await store.exists():
         raise StoreRefused(
-            f"There is no store at {path}; nothing was done.",
+            f"There is no store at {store.url}; nothing was done.",
             code="store.missing",
             hint="Name one with --store URL or REMIT_STORE; `remit run` makes a new one.",
         )
@@ -32,18 +35,68 @@ def runtime(url: str | None, tenant: str | None, *, may_create: bool) -> Runtime
 def flow_of(named: str) -> Flow[Any]:
     """The flow behind MODULE:FLOW, looked for from the current folder on. Raises Refused `flow.unknown`."""
     module_name, colon, flow_name = named.partition(":")
-    hint = "Write it as `package.module:flow`, from the folder that holds the package."
-    if not colon or not module_name or not flow_name:
-        raise Refused(f"{named!r} does not name a flow; nothing was done.", code="flow.unknown", hint=hint)
+    if not colon or not module_name or not flow_name or module_name.startswith("."):
+        raise _unknown(f"{named!r} does not name a flow; nothing was done.")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
         module = importlib.import_module(module_name)
+    except RemitError:
+        raise  # a declaration that was refused says it better
     except ModuleNotFoundError as exc:
-        raise Refused(f"{named!r} can't be found: {exc}; nothing was done.", code="flow.unknown", hint=hint) from exc
+        raise _unknown(f"{named!r} can't be found: {exc}; nothing was done.") from exc
+    except Exception as exc:
+        raise _unknown(
+            f"{module_name!r} can't be imported: {type(exc).__name__}: {exc} ({_where(exc)}); nothing was done.",
+            hint=f"See all of it with `python -c 'import {module_name}'`, and mend it.",
+        ) from exc
     found: Any = getattr(module, flow_name, None)
     if not isinstance(found, Flow):
         there = sorted(name for name, value in vars(module).items() if isinstance(value, Flow))
         told = f"it has {', '.join(there)}" if there else "it has no flow"
-        raise Refused(f"{module_name} has no flow {flow_name!r}; {told}.", code="flow.unknown", hint=hint)
+        raise _unknown(f"{module_name!r} has no flow {flow_name!r}; {told}. Nothing was done.")
     return found
+
+
+def check_names(id: str, by: str | None, behalf: str | None) -> None:
+    """What the runtime refuses as well, before a store is made for it. Raises IdRefused."""
+    check_id(id, "run id")
+    for who in (by, behalf):
+        if who is not None:
+            check_principal(who, "principal")
+
+
+def input_of(flow: Flow[Any], text: str | None, file: Path | None) -> Any:
+    """What --input or --input-file gives the flow. Raises Refused `input.twice`, `.unreadable`, `.unexpected`."""
+    if text is not None and file is not None:
+        raise Refused("Give --input or --input-file, not both; nothing was done.", code="input.twice")
+    where, data = "--input", (text if text is not None else "null").encode("utf-8", "surrogateescape")
+    if file is not None:
+        try:
+            where, data = str(file), file.read_bytes()
+        except OSError as exc:
+            raise Refused(f"{str(file)!r} can't be read: {exc}; nothing was done.", code="input.unreadable") from exc
+    if flow.takes_input:
+        try:
+            return flow.input_codec.read(data)
+        except ValueUnreadable as exc:
+            raise Refused(
+                f"The input of {where} can't be read as {exc.type_name}: {exc.reason}; nothing was done.",
+                code="input.unreadable",
+                hint=f"Give what flow {flow.name!r} takes, as JSON; text stands in double quotes.",
+            ) from exc
+    if text is None and file is None:
+        return None
+    raise Refused(f"Flow {flow.name!r} takes no input; nothing was done.", code="input.unexpected")
+
+
+def _unknown(message: str, *, hint: str = _HINT) -> Refused:
+    return Refused(message, code="flow.unknown", hint=hint)
+
+
+def _where(exc: Exception) -> str:
+    """File and line at which a module broke."""
+    if isinstance(exc, SyntaxError):
+        return f"{exc.filename}:{exc.lineno}"
+    frames = traceback.extract_tb(exc.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "nowhere"

@@ -1,0 +1,93 @@
+"""Attack 55: what others stored can't steer the terminal, whichever command shows it."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+from pathlib import Path
+
+import apsw
+import pytest
+
+import remit
+from remit.faces.cli.inert import InertFormatter, cell, inert
+from tests.support.command import Desk
+
+ROOM = Path(remit.__file__).parent / "faces" / "cli"
+HOSTILE = "[red]o'; DROP TABLE run;-- %_\\ 🦀"
+STEERS = {chr(point) for point in (*range(32), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x200B)} - {"\n"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "shown"),
+    [
+        ("a\x1b[2J\n\r\t\x07", "a\\x1b[2J\\n\\r\\t\\x07"),
+        ("\u202eevil\u2066", "\\u202eevil\\u2066"),
+        ("\U000e0041é£🦀", "\\U000e0041é£🦀"),
+        ("\x9b31m\u2028\x7f", "\\x9b31m\\u2028\\x7f"),
+        ("[red]x[/red]", "[red]x[/red]"),
+    ],
+)
+def test_inert_text_is_one_visible_line(stored: str, shown: str):
+    assert inert(stored) == shown
+    assert cell(stored).plain == shown and cell(stored).spans == []
+
+
+def test_no_command_lets_stored_text_through(desk: Desk):  # proves: C29, C32
+    (desk.folder / "broken").touch()
+    desk("run", "flows:good", "--id", HOSTILE, "--input", "1", exits=7)
+    (desk.folder / "broken").unlink()
+    desk("run", "flows:good", "--id", "fine", "--input", "1")
+    connection = apsw.Connection(str(desk.database))  # what an attacker writes past every door
+    connection.execute(
+        "UPDATE run SET flow = 'f\x1b[2J\u202e', code = 'c\nc', worker = '\x1b]0;x\x07' WHERE run = 'fine'"
+    )
+    connection.execute("UPDATE entry SET header = CAST('{\"\x1b[2J\u202e\":1}' AS BLOB) WHERE run_key = 2 AND seq = 3")
+    connection.close()
+    for run, status in ((HOSTILE, 0), ("fine", 5)):
+        for words, exits in (
+            (("explain", run), status),
+            (("why", run), status),
+            (("verify",), 5),
+            (("list",), 0),
+            (("show", run), status),
+            (("show", run, "--raw"), status),
+            (("why", run), 0),
+            (("explain", run), status),
+            (("explain", "remit:incidents"), 0 if run == "fine" else 2),
+        ):
+            told = desk.child(*words)
+            assert told.returncode == exits, (words, told.stdout, told.stderr)
+            assert not set(told.stdout + told.stderr) & STEERS, words
+            as_json = desk.child(*words, "--json").stdout
+            assert as_json.isascii() and not set(as_json) & STEERS, words
+            json.loads(as_json)
+    assert HOSTILE in desk("list", columns=160)
+    assert "no \\x1b[2Jpaper\\nleft [red]\\u202e" in desk("why", HOSTILE)
+
+
+def test_a_line_of_the_log_is_inert():
+    record = logging.LogRecord("remit", logging.CRITICAL, "", 0, "run %s\n", ("\x1b[2J",), None)
+    assert InertFormatter().format(record) == "critical: run \\x1b[2J\\n"
+
+
+def test_text_is_made_in_one_place_and_printed_from_one_place():
+    """Whatever is printed went through `inert`: nobody else can make what the console takes, or reach the terminal."""
+    owners = {
+        ("rich.text", "Text"): {"inert.py"},
+        ("rich.table", "Table"): {"say.py"},
+        ("rich.console", "Console"): {"inert.py", "say.py"},
+    }
+    wrong = []
+    for path in sorted(ROOM.glob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                wrong += [f"{path.name}:{node.lineno} {called}"] * (
+                    (called in ("Text", "rich.text.Text") and path.name != "inert.py")
+                    or (called in ("Table", "Console") and path.name != "say.py")
+                    or called in ("print", "typer.echo", "typer.secho", "rich.print", "sys.stdout.write")
+                )
+    assert wrong == [] and owners
