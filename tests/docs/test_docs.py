@@ -83,7 +83,7 @@ def test_what_a_page_shows_is_what_happens(
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     path = f"{commands(tmp_path)}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1"}
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "COLUMNS": "100"}
     for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python" and (named := FILE.match(block)):
             (tmp_path / named[1]).write_text(block, encoding="utf-8")

@@ -173,13 +173,25 @@ def _console(file: IO[str], is_colored: bool) -> Console:
 
 
 def _print(console: Console, part: Shown) -> None:
-    """A lone line is not folded, so that a value is copied in one piece; a pipe gets no blanks at the ends of lines."""
+    """On a terminal sentences are folded between words, and a lone line is not, so that a value is copied in one piece.
+
+    In a pipe no sentence is folded, so that it can be searched, and no line ends in blanks.
+    """
     if console.is_terminal:
         return console.print(part, soft_wrap=isinstance(part, Text))
     with console.capture() as captured:
-        console.print(part, soft_wrap=isinstance(part, Text))
+        for each in _lines(part):
+            console.print(each, soft_wrap=isinstance(each, Text))
     for text in captured.get().splitlines():
         console.file.write(f"{text.rstrip()}\n")
+
+
+def _lines(part: Any) -> Iterator[Any]:
+    if isinstance(part, Group):
+        for each in part.renderables:
+            yield from _lines(each)
+    else:
+        yield part
 
 
 def _plain(value: Any) -> Any:
