@@ -17,7 +17,7 @@ import asyncpg
 
 from remit.facts.entry import SALT_BYTES, Identity, Pen
 from remit.facts.kinds import StepDone, write
-from remit.store.sqlite_connection import connect, settle
+from remit.store.sqlite.connection import connect, settle
 
 _connect: Any = asyncpg.connect  # its functions carry no annotations
 

@@ -9,8 +9,8 @@ import asyncpg
 import pytest
 
 from remit.errors import CommitUnknown, LeaseLost, StoreUnavailable
-from remit.store import postgres_link
 from remit.store.postgres import PostgresStore
+from remit.store.postgres import link as postgres_link
 from remit.store.protocol import Claim, Renewal
 from tests.support.journal import LEASE_MS, TENANT, WORKER, Hand, open_held, opening, read_stored, read_view
 from tests.support.postgres_proxy import Proxy, proxy_before

@@ -10,10 +10,12 @@ import asyncpg
 import pytest
 
 from remit.errors import LeaseLost, Refused, StoreRefused, StoreUnavailable, Tampered
-from remit.store import postgres_connection, postgres_rows, postgres_writer
 from remit.store.postgres import PostgresStore
-from remit.store.postgres_connection import PLANS, SETTINGS, check_url
-from remit.store.postgres_rows import Q
+from remit.store.postgres import connection as postgres_connection
+from remit.store.postgres import rows as postgres_rows
+from remit.store.postgres import writer as postgres_writer
+from remit.store.postgres.connection import PLANS, SETTINGS, check_url
+from remit.store.postgres.rows import Q
 from remit.store.protocol import Claim, Move, Renewal, RunRow
 from tests.support.journal import (
     LEASE_MS,

@@ -10,7 +10,7 @@ from remit.errors import Refused, StoreRefused
 from remit.store.queries import load_queries, parse_queries
 from remit.store.schema import migrations, pending
 from remit.store.sqlite import SqliteStore
-from remit.store.sqlite_guards import check_mount, is_network, mount_of, read_mount, sqlite_path
+from remit.store.sqlite.guards import check_mount, is_network, mount_of, read_mount, sqlite_path
 from remit.store.url import store_for
 
 MOUNTINFO = r"""

@@ -18,8 +18,8 @@ from remit.errors import LeaseLost, StoreClosed, StoreRefused, StoreUnavailable,
 from remit.facts.machine import OPEN
 from remit.store.protocol import BLOB_BYTES_MIN, Renewal, RunFilter, Store
 from remit.store.sqlite import SqliteStore
-from remit.store.sqlite_connection import WAL_BYTES_MAX, check_version, settle, transact
-from remit.store.sqlite_rows import Q
+from remit.store.sqlite.connection import WAL_BYTES_MAX, check_version, settle, transact
+from remit.store.sqlite.rows import Q
 from tests.support.clock import MovedClock
 from tests.support.journal import Hand, open_held, opening, read_view
 

@@ -12,8 +12,8 @@ import secrets
 
 from remit.clock import Clock
 from remit.errors import RemitError, StoreRefused
-from remit.store.postgres_connection import FAILURES, PLANS, Connection, Row, connect, leave, now_or_null, refusal
-from remit.store.postgres_rows import Q
+from remit.store.postgres.connection import FAILURES, PLANS, Connection, Row, connect, leave, now_or_null, refusal
+from remit.store.postgres.rows import Q
 from remit.store.protocol import Ledger
 from remit.store.schema import migrations, pending
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 
 from remit.clock import Clock
 from remit.errors import StoreClosed
-from remit.store.postgres_connection import FAILURES, is_lost, is_worth_another_try, now_or_null, unavailable
-from remit.store.postgres_link import Link
-from remit.store.postgres_rows import Q
+from remit.store.postgres.connection import FAILURES, is_lost, is_worth_another_try, now_or_null, unavailable
+from remit.store.postgres.link import Link
+from remit.store.postgres.rows import Q
 from remit.store.protocol import Renewal
 
 

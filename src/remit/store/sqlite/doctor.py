@@ -8,9 +8,9 @@ import apsw
 
 from remit.store.protocol import Checkup, Ledger
 from remit.store.schema import migrations
-from remit.store.sqlite_connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
-from remit.store.sqlite_guards import is_network, read_mount
-from remit.store.sqlite_rows import Q
+from remit.store.sqlite.connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
+from remit.store.sqlite.guards import is_network, read_mount
+from remit.store.sqlite.rows import Q
 
 
 def examine(connection: apsw.Connection, path: str, ledger: Ledger, now: int) -> list[Checkup]:

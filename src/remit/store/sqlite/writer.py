@@ -31,8 +31,8 @@ from remit.errors import StoreError, StoreUnavailable, Tampered, ValueRefused
 from remit.facts.entry import Entry
 from remit.store.batch import Answers
 from remit.store.protocol import BLOB_BYTES_MIN, Opening, RunRow, Unit
-from remit.store.sqlite_connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
-from remit.store.sqlite_rows import LANES, Q
+from remit.store.sqlite.connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
+from remit.store.sqlite.rows import LANES, Q
 
 T = TypeVar("T")
 

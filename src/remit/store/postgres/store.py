@@ -22,9 +22,10 @@ from typing import TypeVar
 
 from remit.clock import Clock
 from remit.errors import CommitUnknown, StoreClosed
-from remit.store import postgres_doctor, postgres_rows
 from remit.store.batch import GroupCommit
-from remit.store.postgres_connection import (
+from remit.store.postgres import doctor as postgres_doctor
+from remit.store.postgres import rows as postgres_rows
+from remit.store.postgres.connection import (
     CONNECT_S,
     FAILURES,
     Connection,
@@ -36,11 +37,11 @@ from remit.store.postgres_connection import (
     now_or_null,
     unavailable,
 )
-from remit.store.postgres_link import TRIES, Link
-from remit.store.postgres_renewer import PostgresRenewer
-from remit.store.postgres_rows import Q
-from remit.store.postgres_schema import has_schema, open_database
-from remit.store.postgres_writer import PostgresWriter
+from remit.store.postgres.link import TRIES, Link
+from remit.store.postgres.renewer import PostgresRenewer
+from remit.store.postgres.rows import Q
+from remit.store.postgres.schema import has_schema, open_database
+from remit.store.postgres.writer import PostgresWriter
 from remit.store.protocol import (
     Checkup,
     Claim,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from remit.store.postgres_connection import Connection
-from remit.store.postgres_rows import Q
-from remit.store.postgres_schema import VERSION_MIN
+from remit.store.postgres.connection import Connection
+from remit.store.postgres.rows import Q
+from remit.store.postgres.schema import VERSION_MIN
 from remit.store.protocol import Checkup, Ledger
 from remit.store.schema import migrations
 

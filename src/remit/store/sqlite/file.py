@@ -17,9 +17,9 @@ from remit.clock import Clock
 from remit.errors import StoreError, StoreRefused
 from remit.store.protocol import Ledger
 from remit.store.schema import pending
-from remit.store.sqlite_connection import check_version, connect, patiently, refusal, settle, transact
-from remit.store.sqlite_guards import check_folder, check_mount, read_mount
-from remit.store.sqlite_rows import Q
+from remit.store.sqlite.connection import check_version, connect, patiently, refusal, settle, transact
+from remit.store.sqlite.guards import check_folder, check_mount, read_mount
+from remit.store.sqlite.rows import Q
 
 
 def open_file(path: str, clock: Clock, *, is_clock_given: bool) -> tuple[apsw.Connection, apsw.Connection, Ledger]:

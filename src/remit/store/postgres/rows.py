@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from remit.facts.entry import Entry, Lane
-from remit.store.postgres_connection import Connection, Row
+from remit.store.postgres.connection import Connection, Row
 from remit.store.protocol import RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
 

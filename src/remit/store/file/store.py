@@ -1,7 +1,7 @@
 """File: one JSON document, for small and visible work in one process.
 
 Everything is in the document, and it is written anew, synced and renamed before an append
-returns; `file_document.py` says what it looks like, `file_disk.py` how it gets to the disk.
+returns; `document.py` says what it looks like, `disk.py` how it gets to the disk.
 
 Where it is weaker than `sqlite:`: one process at a time (a second one is refused), and each
 append writes the whole document, so a step costs more the longer all its runs are (RUN-13
@@ -25,8 +25,8 @@ from typing import TypeVar
 from remit.clock import Clock
 from remit.errors import StoreClosed, StoreRefused, StoreUnavailable
 from remit.store.batch import Answers
-from remit.store.file_disk import Disk, file_path
-from remit.store.file_document import FORM, DocumentWriter, PlainLedger, read_document
+from remit.store.file.disk import Disk, file_path
+from remit.store.file.document import FORM, DocumentWriter, PlainLedger, read_document
 from remit.store.memory import MemoryStore, draft_batch
 from remit.store.protocol import Checkup, Ledger, Opening, Renewal, Unit
 from remit.store.state import Draft, State

@@ -15,8 +15,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 from remit.errors import CommitUnknown, StoreUnavailable
-from remit.store.postgres_connection import FAILURES, PLANS, Connection, connect, leave, unavailable
-from remit.store.postgres_rows import Q
+from remit.store.postgres.connection import FAILURES, PLANS, Connection, connect, leave, unavailable
+from remit.store.postgres.rows import Q
 
 TRIES = 5
 PATIENCE_S = 15.0  # how long a server that took a commit and did not answer is looked for

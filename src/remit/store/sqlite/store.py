@@ -28,7 +28,6 @@ import apsw
 
 from remit.clock import Clock, SystemClock
 from remit.errors import StoreClosed
-from remit.store import sqlite_doctor, sqlite_rows
 from remit.store.batch import GroupCommit
 from remit.store.protocol import (
     Checkup,
@@ -43,12 +42,14 @@ from remit.store.protocol import (
     Unit,
     WorkerRow,
 )
-from remit.store.sqlite_connection import unavailable
-from remit.store.sqlite_file import connect_again, open_file
-from remit.store.sqlite_guards import sqlite_path
-from remit.store.sqlite_renewer import SqliteRenewer
-from remit.store.sqlite_rows import Q
-from remit.store.sqlite_writer import SqliteWriter
+from remit.store.sqlite import doctor as sqlite_doctor
+from remit.store.sqlite import rows as sqlite_rows
+from remit.store.sqlite.connection import unavailable
+from remit.store.sqlite.file import connect_again, open_file
+from remit.store.sqlite.guards import sqlite_path
+from remit.store.sqlite.renewer import SqliteRenewer
+from remit.store.sqlite.rows import Q
+from remit.store.sqlite.writer import SqliteWriter
 
 T = TypeVar("T")
 

@@ -25,7 +25,7 @@ from remit.clock import Clock
 from remit.errors import CommitUnknown, RemitError, Tampered, ValueRefused
 from remit.facts.entry import Entry, Lane, entry_hash
 from remit.store.batch import Answers
-from remit.store.postgres_connection import (
+from remit.store.postgres.connection import (
     FAILURES,
     Connection,
     is_lost,
@@ -33,8 +33,8 @@ from remit.store.postgres_connection import (
     now_or_null,
     unavailable,
 )
-from remit.store.postgres_link import TRIES, Link
-from remit.store.postgres_rows import LANES, Q
+from remit.store.postgres.link import TRIES, Link
+from remit.store.postgres.rows import LANES, Q
 from remit.store.protocol import BLOB_BYTES_MIN, Opening, RunRow, Unit
 
 _APPEND, _APPEND_ONE, _APPEND_POST, _OPEN_RUNS = Q["append"], Q["append_one"], Q["append_post"], Q["open_runs"]

@@ -18,8 +18,8 @@ import apsw
 from remit.clock import Clock
 from remit.errors import StoreClosed, StoreUnavailable
 from remit.store.protocol import Renewal
-from remit.store.sqlite_connection import Busy, transact, unavailable
-from remit.store.sqlite_rows import Q
+from remit.store.sqlite.connection import Busy, transact, unavailable
+from remit.store.sqlite.rows import Q
 
 _PATIENCE_S = 10.0
 
