@@ -335,3 +335,43 @@ def test_each_command_that_a_hint_names_can_be_typed():
         assert command is not None, where
         options = {name for parameter in command.params for name in parameter.opts}
         assert [word for word in words[1:] if word.startswith("-") and word not in options] == [], where
+
+
+TYPED = """
+from dataclasses import dataclass
+
+import remit
+
+
+@dataclass
+class Quote:
+    price: int
+
+
+@remit.step
+def ask() -> Quote:
+    return Quote(120)
+
+
+@remit.step
+def order(price: int) -> str:
+    raise OSError("the office is closed")
+
+
+@remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+def buy(run: remit.SyncRun) -> str:
+    return run.step(order, run.step(ask).price)
+"""
+
+
+def test_a_value_whose_class_changed_names_type_and_step_and_can_be_shown_as_it_is(desk: Desk):  # proves: C30
+    (desk.folder / "flows.py").write_text(TYPED)
+    desk("run", "flows:buy", "--id", "r", exits=7)
+    (desk.folder / "flows.py").write_text(
+        TYPED.replace("price: int\n\n\n@remit.step\ndef ask", "cost: int\n\n\n@remit.step\ndef ask")
+    )
+    told = desk.json("run", "flows:buy", "--id", "r", exits=2)["error"]
+    assert told["code"] == "value.unreadable" and "Quote" in told["message"] and "ask" in told["message"]
+    assert desk.json("why", "r")["code"] == "value.unreadable"
+    assert '{"price":120}' in desk("show", "r", "--raw")
+    assert desk.json("check", "r", "flows:buy", exits=4)["at"] == "ask"

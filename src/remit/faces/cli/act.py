@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO, TypeVar
+from typing import IO, Any, TypeVar
 
 import typer
 
@@ -71,18 +72,48 @@ def act(
                 return await ask(rt, voice, found)
 
         try:
-            status = asyncio.run(asked(first()))
+            status = asyncio.run(_interruptible(asked(first())))
         except RemitError as exc:
             voice.complain(exc)
             status = exc.exit_status
         except KeyboardInterrupt:
-            voice.object(
-                "interrupted", "Interrupted; what was saved stays.", "The same command goes on with the run from there."
-            )
             status = INTERRUPTED
+        if status == INTERRUPTED:
+            hint = "The same command goes on with the run from there."
+            voice.object("interrupted", "Interrupted; what was saved stays.", hint)
     if status == INTERRUPTED:
         _leave(status)
     raise typer.Exit(status)
+
+
+async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
+    """`work`, or INTERRUPTED after it was cancelled by Ctrl-C. A second one ends the process as it is.
+
+    Of all handlers only the loop's own wakes a loop that was about to sleep when the signal came: with the one of
+    `asyncio.run` about every tenth interrupt was left lying until the step was over.
+    """
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    interrupts = 0
+
+    def interrupt() -> None:
+        nonlocal interrupts
+        interrupts += 1
+        if interrupts > 1:
+            os._exit(INTERRUPTED)
+        task.cancel()
+
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main:
+        loop.add_signal_handler(signal.SIGINT, interrupt)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if not interrupts:
+            raise
+        return INTERRUPTED
+    finally:
+        if is_main:
+            loop.remove_signal_handler(signal.SIGINT)
 
 
 @contextmanager

@@ -74,7 +74,7 @@ class Voice:
 
     def _dump(self, document: Any) -> None:
         text = json.dumps(document, ensure_ascii=True, indent=2, default=_plain)
-        self._out.write(text.replace("\x7f", "\\u007f") + "\n")  # json leaves DEL as it is
+        self._out.write(f"{text}\n")
 
 
 class Grid:
