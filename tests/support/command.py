@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -40,7 +41,7 @@ async def fetch(n: int) -> dict:
 
 @remit.step
 def chat() -> int:
-    print("said by a step")
+    print("said by a step", flush=True)
     subprocess.run([sys.executable, "-c", "print('said by its child')"], check=True)
     return 1
 
@@ -106,7 +107,9 @@ class Desk:
         command = [sys.executable, "-m", "remit.faces.cli.main", *words]
         env = os.environ | {"PYTHONPATH": str(Path(remit.__file__).parents[1]), "REMIT_STORE": STORE}
         pipe = subprocess.PIPE
-        return subprocess.Popen(command, cwd=self.folder, env=env, stdout=pipe, stderr=pipe, encoding="utf-8")
+        return subprocess.Popen(
+            command, cwd=self.folder, env=env, stdout=pipe, stderr=pipe, encoding="utf-8", preexec_fn=_hear_interrupts
+        )
 
     def ran(self) -> list[str]:
         """Which steps ran, counted outside Remit."""
@@ -123,3 +126,8 @@ class Desk:
         finally:
             sys.path.remove(str(self.folder))
             os.chdir(before)
+
+
+def _hear_interrupts() -> None:
+    """A shell's background command ignores them, and so would everything that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
