@@ -42,7 +42,7 @@ class Form(Generic[T]):
             if _encoder.encode(value) == data:
                 return value
         except (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError) as exc:
-            raise Malformed(str(exc)) from None
+            raise Malformed(ascii(str(exc))[1:-1]) from None  # it quotes the bytes, and may end in a log
         raise Malformed("the bytes are not in canonical form")
 
     def write(self, value: T) -> bytes:

@@ -11,11 +11,16 @@ import apsw
 import pytest
 
 import remit
+from remit.canonical import encode
+from remit.errors import JournalNewer, Tampered
 from remit.faces.cli.inert import InertFormatter, cell, inert
+from remit.facts import chain, kinds
+from remit.facts.entry import Entry, Identity, Pen, entry_hash, genesis, value_digest
 from tests.support.command import Desk
 
 ROOM = Path(remit.__file__).parent / "faces" / "cli"
 HOSTILE = "[red]o'; DROP TABLE run;-- %_\\ 🦀"
+HOSTILE_KEY = "\x1b[2J\u202e"
 STEERS = {chr(point) for point in (*range(32), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x200B)} - {"\n"}
 
 
@@ -65,6 +70,39 @@ def test_no_command_lets_stored_text_through(desk: Desk):  # proves: C29, C32
             json.loads(as_json)
     assert HOSTILE in desk("list", columns=160)
     assert "no \\x1b[2Jpaper\\nleft [red]\\u202e" in desk("why", HOSTILE)
+
+
+@pytest.mark.parametrize("field", ["lane", "ledger", "kind", "run", "tenant", "by", "name", HOSTILE_KEY])
+def test_an_error_that_quotes_stored_bytes_is_inert_before_it_reaches_a_log(field: str):
+    identity = Identity("ledger", "default", "r", 1, "f")
+    start = genesis(identity, value_digest(b"salt", b"null"))
+    pen = Pen(identity, lane="main", by="service:x", epoch=0, head=start, seq=0)
+    opened = pen.seal("RunOpened", b"{}", at=1, value=(b"salt", b"null"))
+    fields = dict(sorted((json.loads(opened.header) | {field: HOSTILE_KEY}).items()))
+    header = encode(fields)
+    row = chain.Heads(entry_hash(header), 1, entry_hash(header), 0)
+    with pytest.raises((Tampered, JournalNewer)) as found:
+        chain.verify(identity, row, [Entry("main", 1, header, b"{}", b"salt", b"null")], [])
+    assert not set(str(found.value)) & STEERS
+
+
+def test_a_newer_kind_is_quoted_as_inertly():
+    identity = Identity("ledger", "default", "r", 1, "f")
+    pen = Pen(identity, lane="main", by="x", epoch=0, head=genesis(identity, value_digest(b"s" * 16, b"null")), seq=0)
+    body = kinds.write(
+        kinds.RunOpened(
+            by="service:x",
+            contract=kinds.ContractPin(resume=["anyone"], risk="low", version="1", window=1),
+            flow="f",
+            window_end=9,
+        )
+    )
+    opened = pen.seal("RunOpened", body, at=1, value=(b"s" * 16, b"null"))
+    newer = pen.seal("\\u001b[2J", b"{}", at=2)
+    row = chain.Heads(pen.head, 2, entry_hash(opened.header), 0)
+    with pytest.raises(JournalNewer) as found:
+        chain.verify(identity, row, [opened, newer], [])
+    assert not set(str(found.value)) & STEERS
 
 
 def test_a_line_of_the_log_is_inert():

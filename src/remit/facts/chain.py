@@ -77,8 +77,8 @@ def verify(identity: Identity, heads: Heads, main: Sequence[Entry], post: Sequen
     for entry in (*read, *posted):
         if entry.fact is None:
             raise JournalNewer(
-                f"Run {identity.run!r} has {entry.header.kind} (version {entry.header.v}), which this version of Remit "
-                "does not know; its chain holds and nothing was done."
+                f"Run {identity.run!r} has {entry.header.kind!r} (version {entry.header.v}), which this version of "
+                "Remit does not know; its chain holds and nothing was done."
             )
     return Journal(read, posted)
 
@@ -138,10 +138,10 @@ def _wrong(identity: Identity, entry: Entry, lane: str, seq: int, prev: str) -> 
     except Malformed as exc:
         return tampered(identity, "chain.malformed", str(exc), lane, seq)
     if (h.run, h.ledger, h.gen, h.tenant) != (identity.run, identity.ledger, identity.gen, identity.tenant):
-        whose = f"run {h.run!r} of tenant {h.tenant!r}, ledger {h.ledger}"
+        whose = f"run {h.run!r} of tenant {h.tenant!r}, ledger {h.ledger!r}"
         return tampered(identity, "chain.genesis", f"the entry belongs to {whose}", lane, seq)
     if (h.seq, h.lane, entry.seq, entry.lane) != (seq, lane, seq, lane):
-        return tampered(identity, "chain.hash", f"found entry {h.lane} {h.seq}, stored as {entry.seq}", lane, seq)
+        return tampered(identity, "chain.hash", f"found entry {h.lane!r} {h.seq}, stored as {entry.seq}", lane, seq)
     if h.prev != prev:
         code = "chain.genesis" if seq == 1 else "chain.hash"
         return tampered(identity, code, "it does not follow from the entry before it", lane, seq)
