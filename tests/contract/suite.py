@@ -149,6 +149,12 @@ class StoreContract:
         assert await store.read_row(TENANT, "po-1") == first
         assert (await read_view(store, first.run_key)).input == INPUT
 
+    async def test_an_id_is_taken_in_every_generation(self, store):  # proves: RUN-11, LOG-4
+        """Or a run whose row says another generation would begin afresh beside its own journal."""
+        first = await store.open_run(opening(store, "po-1", gen=2))
+        assert [await store.open_run(opening(store, "po-1", gen=gen)) for gen in (1, 2, 3)] == [None] * 3
+        assert await store.read_row(TENANT, "po-1") == first
+
     async def test_opening_twice_in_one_batch_makes_one_run(self, store):  # proves: RUN-11
         wishes = [opening(store, "po-1", worker=f"w-{i}", value=b"%d" % i) for i in range(5)]
         made = await asyncio.gather(*(store.open_run(wish) for wish in wishes))

@@ -85,7 +85,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A run to be made, unless tenant, run and gen are taken.
+    """A run to be made, unless its id is taken in that tenant, in whichever generation.
 
     worker: takes the run at once under epoch 1; None leaves it unheld, with epoch 0.
     """

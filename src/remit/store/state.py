@@ -127,7 +127,8 @@ class Draft:
         """None where the id is taken."""
         o = opening
         name = (o.tenant, o.run, o.gen)
-        if name in self._state.ids or name in self.opened:
+        # In whichever generation: a row whose gen was edited must not begin afresh.
+        if (o.tenant, o.run) in self._state.newest or name in self.opened:
             return None
         key = self._state.run_key_next + len(self.opened)
         row = RunRow(

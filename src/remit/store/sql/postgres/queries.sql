@@ -75,6 +75,7 @@ SELECT run_key FROM won;
 
 -- name: open_runs
 -- Make the runs whose ids are free, each with its first entry; place is the opening's, which the id leads back to.
+-- An id is taken in whichever generation: a row whose gen was edited must not begin afresh.
 WITH made AS (
   INSERT INTO remit.run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
     head, seq, post_head, post_seq, epoch, worker, lease_until)
@@ -85,6 +86,7 @@ WITH made AS (
   FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::int8[], $8::bytea[],
       $9::text[], $10::int8[])
     AS o(tenant, run, gen, flow, "by", opened_at, window_end, head, worker, lease)
+  WHERE NOT EXISTS (SELECT 1 FROM remit.run AS r WHERE r.tenant = o.tenant AND r.run = o.run)
   ORDER BY o.tenant COLLATE "C", o.run COLLATE "C", o.gen
   ON CONFLICT (tenant, run, gen) DO NOTHING
   RETURNING run_key, head, lease_until

@@ -34,10 +34,11 @@ INSERT INTO blob (digest, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 UPDATE run SET quarantined = ?1 WHERE run_key = ?2;
 
 -- name: insert_run
--- Make a run, unless its id is taken.
+-- Make a run, unless its id is taken, in whichever generation: a row whose gen was edited must not begin afresh.
 INSERT INTO run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until)
-VALUES (?1, ?2, ?3, ?4, ?5, 'queued', '', 0, ?6, ?7, ?8, 1, ?8, 0, ?9, ?10, ?11)
+SELECT ?1, ?2, ?3, ?4, ?5, 'queued', '', 0, ?6, ?7, ?8, 1, ?8, 0, ?9, ?10, ?11
+WHERE NOT EXISTS (SELECT 1 FROM run WHERE tenant = ?1 AND run = ?2)
 ON CONFLICT DO NOTHING
 RETURNING run_key;
 
