@@ -78,28 +78,40 @@ def anchors(page: Path) -> set[str]:
 def test_what_a_page_shows_is_what_happens(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
+    follow(page, tmp_path, monkeypatch, capsys)
+
+
+def test_the_pages_can_be_followed_one_after_the_other_in_one_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """A run id that two pages gave to different flows in one store would be refused on the second."""
+    for page in ("README.md", "docs/start.md", "docs/concepts.md", "docs/reference/cli.md", "docs/one-effect.md"):
+        follow(ROOT / page, tmp_path, monkeypatch, capsys)
+
+
+def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Python of one page shares a namespace; a block that begins with `# file: NAME` becomes it; commands run."""
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(folder)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
-    path = f"{commands(tmp_path)}{os.pathsep}{os.environ['PATH']}"
+    path = f"{commands(folder)}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "COLUMNS": "100"}
     for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "python" and (named := FILE.match(block)):
-            (tmp_path / named[1]).write_text(block, encoding="utf-8")
+            (folder / named[1]).write_text(block, encoding="utf-8")
         elif language == "python":
             exec(compile(block, titled(page), "exec"), module.__dict__)
             printed = capsys.readouterr().out.splitlines()
             assert printed == PRINTS.findall(block)
         elif language == "console":
             for command, shown in commands_of(block):
-                assert matches(shown, output_of(command, tmp_path, environment)), command
+                assert matches(shown, output_of(command, folder, environment)), command
 
 
 def commands(folder: Path) -> Path:
     """A folder with `python` and `remit` in it, which is what an installation gives."""
     place = folder / "bin"
-    place.mkdir()
+    place.mkdir(exist_ok=True)
     for name, start in (("python", ""), ("remit", "-m remit.faces.cli.main ")):
         path = place / name
         path.write_text(f'#!/bin/sh\nexec "{sys.executable}" {start}"$@"\n', encoding="utf-8")
