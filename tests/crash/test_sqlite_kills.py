@@ -25,6 +25,7 @@ Acknowledged = dict[tuple[str, int], str]
 
 @pytest.mark.slow
 async def test_no_acknowledged_step_is_lost_whenever_the_process_dies(tmp_path: Path) -> None:  # proves: OWN-8, RUN-5
+    """Case C34."""
     url = f"sqlite:///{tmp_path}/killed.db"
     chance = random.Random(20260105)
     acknowledged: Acknowledged = {}
@@ -48,6 +49,7 @@ async def test_no_acknowledged_step_is_lost_whenever_the_process_dies(tmp_path: 
 
 @pytest.mark.slow
 async def test_eight_processes_share_one_file_without_an_error(tmp_path: Path) -> None:  # proves: OWN-8
+    """Case C33."""
     url = f"sqlite:///{tmp_path}/shared.db"
     processes = [start(url, f"p{number}-1", commits=200) for number in range(8)]
     acknowledged: Acknowledged = {}

@@ -156,7 +156,7 @@ def app(folder: Path, source: str, version: str) -> Any:
 async def test_a_run_waits_two_weeks_while_an_unrelated_function_is_edited(  # proves: RUN-1, RUN-4, RUN-17
     storage: Storage, tmp_path: Path, clock: MovedClock
 ):
-    """Case C20. Journals of older versions of the library are vectors in `tests/vectors`."""
+    """Case C20. An upgrade of the library is held to the journals of `tests/vectors`, which must verify for ever."""
     old = app(tmp_path, APP, "old")
     async with storage.open(clock=clock) as rt:
         with pytest.raises(remit.StepError):

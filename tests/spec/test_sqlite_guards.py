@@ -57,6 +57,7 @@ def test_a_network_file_system_is_told_from_a_disk(path: str, kind: str, refused
 
 
 def test_a_network_file_system_is_refused_with_advice():  # proves: OWN-8
+    """Case C36."""
     with pytest.raises(StoreRefused, match=r"nfs4.*postgresql://") as caught:
         check_mount("/home/dana/a.db", mount_of("/home/dana/a.db", MOUNTINFO))
     assert caught.value.code == "store.network"

@@ -226,6 +226,7 @@ async def test_a_second_store_of_this_process_leaves_the_locks_alone(path: Path,
 
 
 def test_a_fork_can_not_use_the_store_and_does_no_harm(path: Path):  # proves: OWN-8
+    """Case C36."""
     command = [sys.executable, "-W", "error", "-m", "tests.crash.sqlite_forker", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, cwd=ROOT)
 
@@ -298,6 +299,7 @@ def test_a_file_that_stays_busy_is_unavailable(path: Path, store: SqliteStore, o
 
 
 async def test_the_log_stays_bounded_while_reads_overlap(path: Path, store: SqliteStore):  # proves: OWN-8
+    """Case C37."""
     hand = await open_held(store, "po-1")
     stop = threading.Event()
     readers = threading.Thread(target=read_without_a_gap, args=(path, stop))
