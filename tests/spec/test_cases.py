@@ -25,7 +25,7 @@ from tests.contract.suite import ODD_IDS
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 
-ROOT = Path(__file__).resolve().parents[2]
+SOURCE = str(Path(remit.__file__).parents[1])
 OPEN = Contract(version="1", resume="anyone")
 
 
@@ -62,7 +62,7 @@ asyncio.run(main())
 async def test_a_run_is_there_when_its_process_dies_right_after_start(database: Storage):  # proves: RUN-11, RUN-5
     """Case C8."""
     command = [sys.executable, "-c", START_AND_DIE, database.make(None)]
-    died = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT / "src")}, capture_output=True, text=True)
+    died = subprocess.run(command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True)
     assert died.returncode == -signal.SIGKILL, died.stderr
 
     @remit.flow(contract=OPEN)
@@ -236,6 +236,7 @@ async def test_what_comes_after_the_gate_may_change_in_every_way(  # proves: RUN
         (("a", "new", "b", "gate", "c"), ("b",), ("new",)),  # inserted
         (("gate", "a", "b", "c"), ("a", "b"), ("gate",)),  # the gate moved in front of what is done
         (("c", "b", "gate", "a"), ("a", "b"), ("c",)),  # reordered across the gate
+        (("a",), ("b",), ()),  # nothing is asked for any more: the flow ends without it
     ],
 )
 async def test_what_is_recorded_before_the_gate_is_not_left_out(  # proves: RUN-4, RUN-17
