@@ -122,6 +122,7 @@ def test_a_wrong_word_makes_no_store(desk: Desk):
         (("run", "broke:good", "--id", "r"), "flow.unknown", 2),
         (("run", "undeclared:good", "--id", "r"), "contract.resume", 2),
         (("run", "flows:good", "--id", "r", "--input", "{"), "input.unreadable", 2),
+        (("run", "flows:good", "--id", "r"), "input.unreadable", 2),
         (("run", "flows:good", "--id", "r", "--input", "1", "--input-file", "x"), "input.twice", 2),
         (("run", "flows:chatty", "--id", "r", "--input", "1"), "input.unexpected", 2),
         (("run", "flows:good", "--id", "a\nb", "--input", "1"), "id.refused", 2),
@@ -143,6 +144,10 @@ def test_bad_input_gets_a_code_and_a_hint(desk: Desk, words: tuple[str, ...], co
     error = desk.json(*words, exits=exits)["error"]
     assert error["code"] == code
     assert error["message"] and error["hint"]
+
+
+def test_an_input_that_was_left_out_is_told_apart_from_a_wrong_one(desk: Desk):
+    assert "was given none" in desk.json("run", "flows:good", "--id", "r", exits=2)["error"]["message"]
 
 
 def test_usage_is_told_on_standard_error_with_status_2(desk: Desk):

@@ -55,7 +55,7 @@ def run(
     Raises StepError where a step raised, DefinitionIncompatible where a recorded step is no longer in the list,
     LoadError and SaveError of a two-method store, SyncInLoop inside a running event loop.
     """
-    refuse_inside_loop("remit.run(...)", "remit.run_async(...)")
+    refuse_inside_loop("remit.run(...)", "await remit.run_async(...)")
     portal = Portal()
     try:
         return portal.call(run_async(id, steps, store, state=state, contract=contract))

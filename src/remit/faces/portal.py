@@ -52,5 +52,5 @@ def refuse_inside_loop(name: str, twin: str) -> None:
         return
     raise SyncInLoop(
         f"`{name}` was called inside a running event loop, which it would block; nothing was done.",
-        hint=f"Await the asynchronous twin instead: `await {twin}`.",
+        hint=f"Use the asynchronous twin instead: `{twin}`.",
     )

@@ -222,7 +222,7 @@ class Runtime:
         await self.close()
 
     def __enter__(self) -> Runtime:
-        refuse_inside_loop("with remit.open(...)", "remit.open(...).open()")
+        refuse_inside_loop("with remit.open(...)", "async with remit.open(...) as rt:")
         self._portal = Portal()
         try:
             self._portal.call(self.open())
@@ -250,7 +250,7 @@ class Runtime:
 
     def _call(self, name: str, work: Coroutine[Any, Any, T]) -> T:
         try:
-            refuse_inside_loop(f"rt.{name}_sync(...)", f"rt.{name}(...)")
+            refuse_inside_loop(f"rt.{name}_sync(...)", f"await rt.{name}(...)")
             if self._portal is None:
                 raise StoreClosed(
                     "The runtime was not opened for plain code; nothing was done.",

@@ -93,7 +93,7 @@ def _reason(value: Any, is_typed: bool) -> str | None:
     if isinstance(value, datetime.datetime) and value.utcoffset() is None:
         return "the datetime has no time zone"
     if not is_typed and type(value) not in (dict, list, str, int, float, bool, type(None)):
-        return f"a {type(value).__qualname__} is not one of JSON's own types; annotate the type that it comes back as"
+        return f"{type(value).__qualname__} is not one of JSON's own types; annotate its type"
     return None
 
 

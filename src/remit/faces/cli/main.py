@@ -229,7 +229,7 @@ def verify(
     is_json: JsonOption = False,
     is_plain: PlainOption = False,
 ) -> None:
-    """Check journals: chain, moves, both lanes, their ends, and the row that is their index."""
+    """Check one journal or all: chain, moves, lanes, ends, index row."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         names = [id] if id is not None else await _every_journal(rt)

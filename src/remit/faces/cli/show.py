@@ -163,7 +163,8 @@ def _holder(told: Why) -> str:
     if not told.holder:
         return "Nobody holds it."
     if told.is_holder_dead:
-        return f"Worker {told.holder}, which held it, is dead; it can be taken over at once."
+        free = "" if told.status == "quarantined" else "; it can be taken over at once"
+        return f"Worker {told.holder}, which held it, is dead{free}."
     if told.lease_until <= told.now:
         return f"Worker {told.holder} held it until {time_of(told.lease_until)}; that lease is over."
     return f"Worker {told.holder} holds it until {time_of(told.lease_until)}, or longer if it renews."

@@ -80,6 +80,12 @@ def input_of(flow: Flow[Any], text: str | None, file: Path | None) -> Any:
         try:
             return flow.input_codec.read(data)
         except ValueUnreadable as exc:
+            if text is None and file is None:
+                raise Refused(
+                    f"Flow {flow.name!r} takes an input and was given none; nothing was done.",
+                    code="input.unreadable",
+                    hint="Give it with --input or --input-file, as JSON; text stands in double quotes.",
+                ) from exc
             raise Refused(
                 f"The input of {where} can't be read as {exc.type_name}: {exc.reason}; nothing was done.",
                 code="input.unreadable",

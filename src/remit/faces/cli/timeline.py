@@ -83,7 +83,7 @@ def _problem(told: Explanation) -> Shown | None:
     what = cell(f"The journal does not verify: {problem.code}. {problem.message}", "bold red")
     if all(one.is_verified for one in told.timeline.lines):
         return Group(what, cell("Each entry is as it was written.", "dim"))
-    return Group(what, cell("Entries from there on, in red, are what the store says now, not what was written.", "red"))
+    return Group(what, cell("What is marked unverified is what the store says now, not what was written.", "red"))
 
 
 def _what(one: Line, style: str) -> Cut | Text:
