@@ -416,7 +416,8 @@ def slow_flow(store: Unheard) -> tuple[Any, list[str]]:
     async def slow(run: remit.Run) -> None:
         await run.step(first)
         store.begin()
-        await store.passed.wait()
+        async with asyncio.timeout(PATIENCE_S):
+            await store.passed.wait()
         await run.step(second)
 
     return slow, ran
@@ -464,7 +465,7 @@ async def test_a_second_call_in_one_process_waits_for_the_first(url: str):  # pr
     async def held(run: remit.Run) -> Any:
         return await run.step(hold)
 
-    async with remit.open(url) as rt:
+    async with remit.open(url) as rt, asyncio.timeout(PATIENCE_S):
         first = asyncio.create_task(rt.run(held, id=RUN))
         await begun.wait()
         with pytest.raises(remit.LeaseHeld):
