@@ -1,5 +1,5 @@
 # Each recipe makes .venv by itself when it is missing or older than pyproject.toml.
-# Needs make and a Python of 3.11 or newer; `make test PYTHON=/path/to/python` names another one.
+# Needs make and a Python of 3.11 or newer; `make clean test PYTHON=/path/to/python` takes another one.
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench clean

@@ -210,7 +210,7 @@ def findings_of(state: State, now: int) -> list[Checkup]:
     stale = sum(row.worker is not None and row.lease_until <= now for row in rows)
     quarantined = sum(row.quarantined for row in rows)
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
-    left = "Nobody takes them up by itself: the next call of such a run takes it over." if stale else ""
+    left = "None goes on by itself: the next call with its id takes it over." if stale else ""
     return [
         Checkup("runs", not quarantined, f"{len(rows):,} runs, {quarantined:,} in quarantine", hint),
         Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),

@@ -37,7 +37,7 @@ async def _runs(connection: Connection, now: int | None) -> list[Checkup]:
     assert counted is not None
     runs, quarantined = counted
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
-    left = "Nobody takes them up by itself: the next call of such a run takes it over." if stale else ""
+    left = "None goes on by itself: the next call with its id takes it over." if stale else ""
     return [
         Checkup("runs", not quarantined, f"{runs:,} runs, {quarantined:,} in quarantine", hint),
         Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),

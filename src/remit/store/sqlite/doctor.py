@@ -85,7 +85,7 @@ def _runs(connection: apsw.Connection, now: int) -> list[Checkup]:
     except apsw.Error as exc:
         return [Checkup("runs", False, f"{type(exc).__name__}: {exc}", "Stop the workers and restore from a backup.")]
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
-    left = "Nobody takes them up by itself: the next call of such a run takes it over." if stale else ""
+    left = "None goes on by itself: the next call with its id takes it over." if stale else ""
     return [
         Checkup("runs", not quarantined, f"{count:,} runs, {quarantined:,} in quarantine", hint),
         Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),
