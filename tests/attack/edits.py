@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -91,17 +92,14 @@ def linked(after: int, *facts: Fact, lane: Lane = "main", rest: int | None = Non
     return edit
 
 
-def resealed(after: int, *facts: Fact, epoch: int = 1, lane: Lane = "main") -> Edit:
-    """The same with the row's head set to the new end, and nothing behind: a chain that holds."""
+def resealed(after: int, *facts: tuple[int, Fact], lane: Lane = "main") -> Edit:
+    """Behind entry `after` these facts, each under its epoch, and the row's head at their end: a chain that holds."""
+    return _resealed(after, lane, [(epoch, partial(_sealed, fact)) for epoch, fact in facts])
 
-    def edit(ledger: Ledger) -> None:
-        kept = ledger[VICTIM]
-        entries, pen = kept.lane(lane), pen_after(kept, after, lane, epoch=epoch)
-        entries[:] = [*entries[:after], *(seal(pen, fact) for fact in facts)]
-        ends = ("head", "seq") if lane == "main" else ("post_head", "post_seq")
-        kept.row.update(zip(ends, (pen.head, pen.seq), strict=True))
 
-    return edit
+def resealed_bytes(after: int, kind: str, body: bytes) -> Edit:
+    """The same with one entry of any kind and body, which need not be one that Remit would write."""
+    return _resealed(after, "main", [(1, lambda pen: pen.seal(kind, body, at=0, name="x", value=(SALT, b"1")))])
 
 
 def pen_after(kept: Kept, seq: int, lane: Lane = "main", *, epoch: int = 1) -> Pen:
@@ -127,6 +125,27 @@ def _entry(lane: Lane, seq: int, change: Callable[[Entry], Entry]) -> Edit:
         entries[seq - 1] = change(entries[seq - 1])
 
     return edit
+
+
+def _sealed(fact: Fact, pen: Pen) -> Entry:
+    return seal(pen, fact)
+
+
+def _resealed(after: int, lane: Lane, seals: list[tuple[int, Callable[[Pen], Entry]]]) -> Edit:
+    def edit(ledger: Ledger) -> None:
+        kept = ledger[VICTIM]
+        entries = kept.lane(lane)
+        del entries[after:]
+        for epoch, write in seals:
+            pen = pen_after(kept, len(entries), lane, epoch=epoch)
+            entries.append(write(pen))
+            kept.row |= {"head": pen.head, "seq": pen.seq} if lane == "main" else _post_end(pen)
+
+    return edit
+
+
+def _post_end(pen: Pen) -> dict[str, Any]:
+    return {"post_head": pen.head, "post_seq": pen.seq}
 
 
 def _numbered(entries: list[Entry], is_renumbered: bool) -> list[Entry]:
