@@ -10,6 +10,9 @@ import pytest
 from tests.support.clock import MovedClock
 from tests.support.postgres import drop_database, fresh_database, postgres_for_tests
 
+# Before any room imports it, so that a failed assertion in it shows both sides.
+pytest.register_assert_rewrite("tests.support.journal")
+
 # No deadline: the machines that run this are small and shared, and a slow example is not a wrong one.
 hypothesis.settings.register_profile("remit", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("remit")
