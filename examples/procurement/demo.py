@@ -258,6 +258,9 @@ def main() -> int:
     except BrokeDown as exc:
         print(exc, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nInterrupted. The next demo begins afresh.", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":
