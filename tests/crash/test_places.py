@@ -207,10 +207,9 @@ def test_a_run_goes_on_wherever_its_process_dies(
 def _check(survey: Survey, place: Place, before: Counter[str], after: Counter[str], *, deaths: int) -> None:
     assert survey.found == place.recorded()
     recorded, bodies = set(survey.found or ()) - set(survey.failed), _bodies(place.flow)
-    # A race that was not decided is held again among what is recorded; its loser may begin once more, and never wins.
-    open_loser = {"slow"} if "quick" in recorded and "run.first" not in recorded else set()
-    over = recorded | ({"slow"} if "run.first" in recorded else set())
-    expected = {name: int(name not in over) for name in bodies if name not in open_loser}
+    # Once one side of a race is recorded the race is over, decided or not: the loser does not begin again.
+    over = recorded | ({"slow"} if recorded & {"quick", "run.first"} else set())
+    expected = {name: int(name not in over) for name in bodies}
     assert {name: after[name] - before[name] for name in expected} == expected
     assert [name for name in recorded.intersection(bodies) if after[name] > deaths] == []
     assert [name for name in bodies if after[name] > deaths + 1] == []

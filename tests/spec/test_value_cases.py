@@ -242,7 +242,7 @@ class Replacement:
     amount_minor: int
 
 
-def quoting(type_: Any, ran: list[str], *, is_open: bool) -> remit.Flow[Any]:
+def quoting(type_: Any, ran: list[str], *, is_open: bool, is_greedy: bool = False) -> remit.Flow[Any]:
     def fetch() -> Any:
         ran.append("fetch")
         return Quote(Decimal("3.50"))
@@ -256,27 +256,43 @@ def quoting(type_: Any, ran: list[str], *, is_open: bool) -> remit.Flow[Any]:
 
     @remit.flow(contract=OPEN, name="quoting")
     async def flow(run: remit.Run) -> Any:
-        quote = await run.step(fetch)
+        quote: Any = None
+        try:
+            quote = await run.step(fetch)
+        except Exception:
+            if not is_greedy:
+                raise
         await run.step(stop)
         return type(quote).__name__
 
     return flow
 
 
-async def test_a_class_that_is_gone_when_the_value_is_read_parks_the_run(storage: Storage):  # proves: RUN-12, RUN-17
-    """Case C30: the error names type and step, nothing runs, the bytes can be shown, the old class goes on."""
+@pytest.mark.parametrize("is_greedy", [False, True])
+async def test_a_class_that_is_gone_when_the_value_is_read_parks_the_run(  # proves: RUN-12, RUN-15, RUN-17
+    storage: Storage, is_greedy: bool
+):
+    """Case C30: the error names type and step, nothing runs, the bytes can be shown, the old class goes on.
+
+    Cases C44 and C25: a flow that swallows every exception does not go on without its quote, and three tries
+    write the reason once.
+    """
     ran: list[str] = []
     async with storage.open() as rt:
         with pytest.raises(remit.StepError):
             await rt.run(quoting(Quote, ran, is_open=False), id="r")
     ran.clear()
     async with storage.open() as rt:
-        changed = quoting(Replacement, ran, is_open=True)
+        changed = quoting(Replacement, ran, is_open=True, is_greedy=is_greedy)
         told = await rt.check(changed, "r")
         assert (told.fit, told.at) == ("incompatible", "fetch")
-        with pytest.raises(remit.ValueUnreadable) as raised:
-            await rt.run(changed, id="r")
-        assert (raised.value.where, raised.value.type_name) == ("fetch", "Replacement")
+        lengths = set()
+        for _ in range(3):
+            with pytest.raises(remit.ValueUnreadable) as raised:
+                await rt.run(changed, id="r")
+            assert (raised.value.where, raised.value.type_name) == ("fetch", "Replacement")
+            lengths.add((await rt.read("r")).row.seq)
+        assert len(lengths) == 1
         waiting = await rt.wait("r")
         assert (waiting.status, waiting.code, waiting.waiting_on) == ("waiting", "value.unreadable", "repair")
         assert "of fetch" in waiting.reason and "as Replacement" in waiting.reason
@@ -284,7 +300,7 @@ async def test_a_class_that_is_gone_when_the_value_is_read_parks_the_run(storage
         assert shown == {"fetch": b'{"price":"3.50"}'}
         assert ran == []
     async with storage.open() as rt:
-        assert (await rt.run(quoting(Quote, ran, is_open=True), id="r")).value == "Quote"
+        assert (await rt.run(quoting(Quote, ran, is_open=True, is_greedy=is_greedy), id="r")).value == "Quote"
     assert ran == ["stop"]
 
 
@@ -300,9 +316,13 @@ async def test_an_input_whose_class_is_gone_can_still_be_shown(storage: Storage)
     async with storage.open() as rt:
         await rt.start(flow_of(Quote), Quote(Decimal("3.50")), id="r")
     async with storage.open() as rt:
-        with pytest.raises(remit.ValueUnreadable) as raised:
-            await rt.resume(flow_of(Replacement), "r")
-        assert (raised.value.where, raised.value.type_name) == ("the input of run 'r'", "Replacement")
+        lengths = set()
+        for _ in range(3):
+            with pytest.raises(remit.ValueUnreadable) as raised:
+                await rt.resume(flow_of(Replacement), "r")
+            assert (raised.value.where, raised.value.type_name) == ("the input of run 'r'", "Replacement")
+            lengths.add((await rt.read("r")).row.seq)
+        assert len(lengths) == 1
         assert ((await rt.wait("r")).status, (await rt.why("r")).code) == ("waiting", "value.unreadable")
         assert json.loads((await rt.explain("r")).timeline.lines[0].value or b"") == {"price": "3.50"}
         assert (await rt.resume(flow_of(Quote), "r")).status == "completed"

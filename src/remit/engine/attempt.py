@@ -17,6 +17,7 @@ from typing import Any
 
 from remit.clock import Clock
 from remit.engine.lease import Lease
+from remit.engine.race import check_not_lost
 from remit.engine.replay import Replay
 from remit.engine.signals import AttemptClosed
 from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost
@@ -72,11 +73,14 @@ class Attempt:
     async def recall(self, name: str) -> Recorded | None:
         """What the journal has for this call; None once its body may begin. Raises AttemptClosed."""
         self.check_open()
+        if not self.replay.has(name):
+            check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
         if self.replay.is_over:
             return None
         recorded = await self.replay.take(name)
         if recorded is None:
             self.check_open()
+            check_not_lost()
         return recorded
 
     def check_open(self) -> None:
@@ -97,6 +101,7 @@ class Attempt:
         """Seal an entry and make it durable, with all that rides. Raises AttemptClosed where it was not written."""
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
+        check_not_lost()
         self.ride(kind, body, name=name, value=value)
         try:
             await self._store.append(self._unit(None))

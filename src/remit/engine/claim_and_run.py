@@ -28,9 +28,9 @@ from remit.engine.lease import Lease
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.place import check_not_inside
 from remit.engine.run import Run
-from remit.engine.signals import AttemptClosed
+from remit.engine.signals import AttemptClosed, is_closing
 from remit.engine.watch import is_parked, until_free
-from remit.errors import DefinitionIncompatible, LeaseHeld, LeaseLost, RunAbsent, StoreError
+from remit.errors import DefinitionIncompatible, LeaseHeld, LeaseLost, RunAbsent, StoreError, ValueUnreadable
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded
 from remit.facts.machine import ENDED, Status
@@ -156,17 +156,19 @@ async def _run_flow(holding: _Holding) -> Outcome:
     if max(host.clock.now(), view.last_at) > view.opened.window_end:
         return await expire(attempt)
     try:
-        given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
+        given = _read_input(holding)
         result = await call_flow(flow, Run(attempt, host.clock, host.threads), given)
         attempt.check_open()
         if attempt.replay.left:
             attempt.close(DefinitionIncompatible(attempt.replay.left, ()))
             attempt.check_open()
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
-    except AttemptClosed:
-        why = await _stopped(holding)
-        raise why from why.__cause__
-    except Exception as exc:
+    except BaseException as exc:
+        if is_closing(exc):
+            why = await _stopped(holding)
+            raise why from why.__cause__
+        if not isinstance(exc, Exception):
+            raise
         error = await _stopped(holding) if attempt.closed_by is not None else await park(attempt, flow.name, exc)
         if error is exc:
             raise
@@ -175,11 +177,21 @@ async def _run_flow(holding: _Holding) -> Outcome:
     return Outcome(run_id, Status.COMPLETED, result=twin)
 
 
+def _read_input(holding: _Holding) -> Any:
+    """What the flow is given. Bytes that its type no longer reads end this turn like any other mismatch."""
+    attempt = holding.attempt
+    try:
+        return holding.flow.input_codec.read(holding.view.input, where=f"the input of run {attempt.run_id!r}")
+    except ValueUnreadable as exc:
+        attempt.close(exc)
+        raise AttemptClosed from exc
+
+
 async def _stopped(holding: _Holding) -> BaseException:
     """Why the attempt was closed under the flow."""
     why = holding.attempt.closed_by
     assert why is not None
-    if isinstance(why, DefinitionIncompatible):
+    if isinstance(why, DefinitionIncompatible | ValueUnreadable):
         parking = _attempt(holding.host, holding.flow, holding.view, holding.row, holding.attempt.lease)
         holding.attempt.has_ended = await refuse(parking, holding.view, why)
     return why

@@ -10,7 +10,7 @@ from __future__ import annotations
 from remit.engine.attempt import Attempt
 from remit.engine.outcome import Outcome, detail
 from remit.engine.step import text_of, type_name
-from remit.errors import DefinitionIncompatible, RemitError, StepError
+from remit.errors import DefinitionIncompatible, RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import RunEnded, RunParked
 from remit.facts.machine import Status
 from remit.facts.view import RunView
@@ -23,7 +23,7 @@ async def expire(attempt: Attempt) -> Outcome:
     return Outcome(attempt.run_id, Status.EXPIRED, "window_over", words)
 
 
-async def refuse(parking: Attempt, view: RunView, why: DefinitionIncompatible) -> bool:
+async def refuse(parking: Attempt, view: RunView, why: DefinitionIncompatible | ValueUnreadable) -> bool:
     """Write down that code and journal disagree, unless that is what the run waits for already; whether it was written.
 
     parking: an attempt in which nothing was sealed. What rides on the refused one, draws and races, is dropped.

@@ -18,7 +18,7 @@ from remit.engine.host import Host
 from remit.engine.invoke import call_flow, main_task
 from remit.engine.lease import Lease
 from remit.engine.run import Run
-from remit.engine.signals import AttemptClosed
+from remit.engine.signals import AttemptClosed, is_closing
 from remit.errors import DefinitionIncompatible, StepError, ValueUnreadable
 from remit.facts.entry import Pen
 from remit.facts.view import Recorded, RunView
@@ -78,6 +78,9 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
         try:
             given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
             await call_flow(flow, Run(attempt, host.clock, threads), given)
+        except BaseExceptionGroup as exc:
+            if not is_closing(exc):
+                return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
         except AttemptClosed:
             pass
         except StepError as exc:
@@ -89,6 +92,8 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
     why = attempt.closed_by
     if why is None and attempt.replay.left:
         why = DefinitionIncompatible(attempt.replay.left, ())
+    if isinstance(why, ValueUnreadable):
+        return Compatibility(run_id, "incompatible", why.where, why.message)
     if isinstance(why, DefinitionIncompatible):
         at = why.recorded[0]
         return Compatibility(run_id, "incompatible", at, why.message, why.recorded, why.asked)

@@ -9,6 +9,9 @@ recorded is left, the oldest recorded call that was asked for is delivered out o
 when none was asked for, code and journal disagree, and the attempt is refused before
 anything is run or written.
 
+What the last recorded completion leads to has its turn before anything new begins: where
+it wins a race that the crash left undecided, the losers are let go and not begun again.
+
 A flow whose own task waits in a call can't go on by itself, so a moment decides. While
 only tasks that it made wait, another one may be busy with something that is no call of
 ours; they are given seconds before they are refused.
@@ -25,6 +28,7 @@ from remit.facts.view import Recorded
 STILL_SECONDS = 0.05  # a flow waits only for its calls, so a moment without a call is standing still
 STILL_SECONDS_OF_TASKS = 5.0  # before a refusal, where only tasks that the flow made wait in calls
 _HOPS = 3
+_HOPS_TO_END = 12  # a cancellation takes two turns of the loop for each task within a task
 
 T = TypeVar("T")
 
@@ -42,7 +46,9 @@ class Replay:
         "_asked",
         "_at",
         "_blocked",
+        "_given",
         "_is_armed",
+        "_is_ending",
         "_left",
         "_main",
         "_moves",
@@ -63,8 +69,10 @@ class Replay:
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._main = main
         self._blocked = 0  # calls that wait here and keep the whole flow waiting
+        self._given: set[str] = set()  # handed out to calls that did not have their turn of the loop since
         self._moves = 0
         self._is_armed, self._still_from = False, 0.0
+        self._is_ending = False
         self._on_mismatch = on_mismatch
         self.is_over = not self._order
 
@@ -79,12 +87,24 @@ class Replay:
         recorded = self._left.get(name)
         if recorded is None:
             if not self.is_over:
-                await self._wait(self._waiting, name)
+                await self._wait(self._waiting, name, is_whole=self._is_whole())
             return None
         if self._order[self._at] is recorded:
             self._deliver(recorded)
             return recorded
-        return await self._wait(self._asked, name)
+        try:
+            return await self._wait(self._asked, name, is_whole=self._is_whole())
+        finally:
+            if name in self._left:
+                self._deliver(recorded)  # it was cancelled while it waited, so the code did ask for it
+            self._given.discard(name)
+            self._end_when_all_received()
+
+    async def until_over(self, name: str) -> None:
+        """Wait until everything recorded was delivered; `name` is a new call, beside which the flow's tasks go on."""
+        if not self.is_over:
+            self._moves += 1
+            await self._wait(self._waiting, name, is_whole=False)
 
     def has(self, name: str) -> bool:
         """Whether a completion of this name is still to be delivered."""
@@ -99,11 +119,14 @@ class Replay:
                     future.exception()  # a call that was given up is not a warning
             futures.clear()
 
-    async def _wait(self, futures: dict[str, asyncio.Future[T]], name: str) -> T:
+    def _is_whole(self) -> bool:
+        """Whether the whole flow waits when the calling task does."""
+        return self._main is None or asyncio.current_task() is self._main
+
+    async def _wait(self, futures: dict[str, asyncio.Future[T]], name: str, *, is_whole: bool) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         futures[name] = future
-        is_whole = self._main is None or asyncio.current_task() is self._main
         self._blocked += is_whole
         self._arm(loop)
         try:
@@ -123,9 +146,25 @@ class Replay:
                 asked = self._asked.get(following.name)
                 if asked is None or asked.done():
                     return
-                asked.set_result(following)
+                self._give(asked, following)
                 del left[following.name]
             self._at += 1
+        self._end_when_all_received()
+
+    def _give(self, asked: asyncio.Future[Recorded], recorded: Recorded) -> None:
+        self._given.add(recorded.name)
+        asked.set_result(recorded)
+
+    def _end_when_all_received(self) -> None:
+        """New calls may begin once the last outcome is where it was asked for, and what it cancels is cancelled."""
+        if not (self._left or self._given or self._is_ending):
+            self._is_ending = True
+            self._end(asyncio.get_running_loop(), _HOPS_TO_END)
+
+    def _end(self, loop: asyncio.AbstractEventLoop, hops: int) -> None:
+        if hops:
+            loop.call_soon(self._end, loop, hops - 1)
+            return
         self.is_over = True
         for waiting in self._waiting.values():
             if not waiting.done():
@@ -138,7 +177,7 @@ class Replay:
 
     def _look(self, loop: asyncio.AbstractEventLoop, moves: int, hops: int) -> None:
         """Has the flow moved since? What was ready before this call has had its turn after a few hops."""
-        if self.is_over:
+        if not self._left:  # all is delivered; new calls are about to begin
             return
         if hops and self._moves == moves:
             loop.call_soon(self._look, loop, moves, hops - 1)
@@ -155,9 +194,9 @@ class Replay:
         """The flow stands still: deliver out of turn, or say that code and journal disagree."""
         asked = [self._left[name] for name, future in self._asked.items() if not future.done()]
         if not asked:
-            if self._waiting and (self._blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
+            if self._left and self._waiting and (self._blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
                 self._on_mismatch(self.left, tuple(self._waiting))
             return
         oldest = min(asked, key=lambda r: r.seq)
-        self._asked[oldest.name].set_result(oldest)
+        self._give(self._asked[oldest.name], oldest)
         self._deliver(oldest)

@@ -9,3 +9,10 @@ from __future__ import annotations
 
 class AttemptClosed(BaseException):
     """This attempt is over; the flow must unwind."""
+
+
+def is_closing(exc: BaseException) -> bool:
+    """Whether this is the end of an attempt, alone or as a task group hands it on."""
+    if isinstance(exc, BaseExceptionGroup):
+        return any(is_closing(inner) for inner in exc.exceptions)
+    return isinstance(exc, AttemptClosed)

@@ -23,7 +23,8 @@ from remit.engine.attempt import Attempt
 from remit.engine.flow import Step
 from remit.engine.outcome import detail, detail_of
 from remit.engine.place import place
-from remit.errors import RemitError, StepError, Tampered
+from remit.engine.signals import AttemptClosed
+from remit.errors import RemitError, StepError, Tampered, ValueUnreadable
 from remit.facts.kinds import StepFailed, write
 from remit.facts.view import Recorded
 
@@ -34,19 +35,33 @@ async def perform(
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
     recorded = await attempt.recall(name)
     if recorded is not None:
-        return recorded_outcome(attempt.run_id, step, recorded)
+        try:
+            return recorded_outcome(attempt.run_id, step, recorded)
+        except (ValueUnreadable, Tampered) as exc:
+            attempt.close(exc)  # no outcome of the step: a flow that caught it would go another way than it went
+            raise AttemptClosed from exc
+    task = asyncio.current_task()
+    cancelled_before = task.cancelling() if task is not None else 0
     began = time.perf_counter_ns()
     token = place.set("step")
     try:
         outcome = await body(step, call, threads)
+        _check_not_cancelled(task, cancelled_before)
         data, twin = step.codec.write(outcome, where=name)
     except Exception as exc:
+        _check_not_cancelled(task, cancelled_before)
         raise await fail(attempt, name, exc, _since(began)) from exc
     finally:
         place.reset(token)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
     await attempt.append("StepDone", b'{"took":%d}' % _since(began), name=name, value=data)
     return twin
+
+
+def _check_not_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:
+    """Raises CancelledError where the call was cancelled meanwhile: the flow was told so, whatever the body did."""
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError("the call was cancelled while its step ran")
 
 
 async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor) -> Any:

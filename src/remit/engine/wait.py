@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any
 
+from remit.engine import race
 from remit.engine.attempt import Attempt
 from remit.errors import CallRefused, DefinitionIncompatible
 from remit.facts.kinds import RaceWon, write
@@ -39,7 +40,7 @@ async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) ->
     if not calls:
         raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty")
     finished: asyncio.Queue[int] = asyncio.Queue()
-    tasks = [asyncio.ensure_future(call) for call in calls]
+    tasks, marks = race.enter(list(calls))
     for position, task in enumerate(tasks):
         task.add_done_callback(partial(_note, finished, position))
     try:
@@ -47,9 +48,14 @@ async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) ->
             winner = await _recorded_winner(attempt, name, len(tasks))
         else:
             winner = await finished.get()
+            race.decide(marks, winner)
+            # What is recorded and left happened beside the race, for after it the journal would have its end.
+            await attempt.replay.until_over(name)
             attempt.check_open()
+            race.check_not_lost()
             attempt.ride("RaceWon", write(RaceWon(of=len(tasks), winner=winner)), name=name)
-        # No await between knowing the winner and cancelling: a loser that was let go must not take a turn.
+        # No await between knowing the winner and marking the losers: one that was let go must not take a turn.
+        race.decide(marks, winner)
         for task in tasks[:winner] + tasks[winner + 1 :]:
             task.cancel()
         return await tasks[winner]

@@ -1,0 +1,57 @@
+"""Races: what runs on behalf of a contestant knows whether that contestant lost.
+
+A cancellation takes some turns of the loop to reach the innermost task of a branch, and
+code may swallow it. Until then that task could begin or record what the race's end forbids,
+and no replay would find it in the same place. So the end of a race is a mark that every call
+under the contestant sees at once; it travels with the context, as tasks inherit it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable
+from typing import Any
+
+
+class Contestant:
+    """One of the calls that race, and all that it calls in turn."""
+
+    __slots__ = ("has_lost", "outer")
+
+    def __init__(self, outer: Contestant | None) -> None:
+        self.has_lost, self.outer = False, outer
+
+
+_racing_for: contextvars.ContextVar[Contestant | None] = contextvars.ContextVar("remit_racing_for", default=None)
+
+
+def enter(calls: list[Awaitable[Any]]) -> tuple[list[asyncio.Future[Any]], list[Contestant]]:
+    """Begin all calls side by side, each with its mark. A future that is under way already has none of ours."""
+    tasks: list[asyncio.Future[Any]] = []
+    marks: list[Contestant] = []
+    outer = _racing_for.get()
+    for call in calls:
+        mark = Contestant(outer)
+        token = _racing_for.set(mark)
+        try:
+            tasks.append(asyncio.ensure_future(call))
+        finally:
+            _racing_for.reset(token)
+        marks.append(mark)
+    return tasks, marks
+
+
+def decide(marks: list[Contestant], winner: int) -> None:
+    """From here on the others begin and record nothing; what is recorded of them already is still handed out."""
+    for position, mark in enumerate(marks):
+        mark.has_lost = position != winner
+
+
+def check_not_lost() -> None:
+    """Raises CancelledError under a contestant that lost: it begins and records nothing any more."""
+    mark = _racing_for.get()
+    while mark is not None:
+        if mark.has_lost:
+            raise asyncio.CancelledError("another call won this race")
+        mark = mark.outer
