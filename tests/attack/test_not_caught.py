@@ -98,6 +98,21 @@ def test_an_edited_denial_alone_is_caught(tmp_path: Path):  # proves: LOG-2, LOG
     assert (refused.value.code, refused.value.run, desk.paid) == ("chain.hash", "pay-7", [])
 
 
+def test_the_old_id_of_a_renamed_run_begins_afresh_and_only_the_renamed_one_is_refused(tmp_path: Path):  # proves: LOG-5
+    desk, path = Desk(), tmp_path / "a.db"
+    desk.leave_denied(path)
+
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE run SET run = 'pay-8' WHERE run = 'pay-7'")
+    db.close()
+
+    assert desk.go_on(path).value == "denied"
+    assert desk.decided == 2
+    with remit.open(f"sqlite:///{path}") as rt, pytest.raises(remit.Tampered) as refused:
+        rt.run_sync(desk.flow, 82_000, id="pay-8")
+    assert refused.value.code == "chain.genesis"
+
+
 def test_a_run_that_was_recomputed_as_a_whole_with_its_row_is_not_caught(tmp_path: Path):  # proves: LOG-5
     desk, path = Desk(), tmp_path / "a.db"
     desk.leave_denied(path)
