@@ -268,7 +268,7 @@ class StepError(RemitError):
     """A step raised, or the flow itself; everything before it is saved.
 
     run: the run id. name: the call's name with its occurrence, "fetch_quote#2", or the flow's own name.
-    error_type: qualified name of what was raised. detail: its text.
+    error_type: qualified name of what was raised. detail: its text. beside: what else failed in the same gather.
     """
 
     code = "step.failed"
@@ -278,6 +278,7 @@ class StepError(RemitError):
     def __init__(self, *, run: str, name: str, error_type: str, detail: str) -> None:
         super().__init__(f"{name} of run {run!r} raised {error_type}: {detail}")
         self.run, self.name, self.error_type, self.detail = run, name, error_type, detail
+        self.beside: tuple[BaseException, ...] = ()
 
     @property
     def occurrence(self) -> int:

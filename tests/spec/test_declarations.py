@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,10 +51,10 @@ async def test_a_flow_whose_resume_rule_names_roles_opens_no_run_in_this_version
 
 
 def test_a_flow_without_a_contract_or_with_odd_parameters_is_refused():
-    with pytest.raises(TypeError):
-        remit.flow()  # type: ignore[call-arg]
-    with pytest.raises(remit.DeclarationRefused):
-        remit.flow(contract="anyone")  # type: ignore[arg-type]
+    for wrong in (lambda: remit.flow(), lambda: remit.flow(print), lambda: remit.flow(contract="anyone")):  # type: ignore[arg-type]
+        with pytest.raises(remit.DeclarationRefused) as missing:
+            wrong()
+        assert missing.value.code == "contract.missing"
     with pytest.raises(remit.DeclarationRefused) as refused:
 
         @remit.flow(contract=Contract(version="1", resume="anyone"))
@@ -101,3 +102,20 @@ async def test_an_executor_is_written_as_a_principal(by: str):
     async with remit.open("memory:") as rt:
         with pytest.raises(remit.IdRefused):
             await rt.run(nothing, id="r", by=by)
+
+
+@pytest.mark.parametrize("place", [None, 3, Path("runs.db")])
+def test_what_is_no_place_for_a_store_is_refused(place: Any):
+    with pytest.raises(remit.Refused) as refused:
+        remit.open(place)
+    assert refused.value.code == "url.refused"
+
+
+async def test_a_missing_input_is_told_as_missing():
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def typed(run: remit.Run, count: int) -> None: ...
+
+    async with remit.open("memory:") as rt:
+        with pytest.raises(remit.Refused) as refused:
+            await rt.run(typed, id="r")
+        assert refused.value.code == "input.missing"

@@ -447,3 +447,26 @@ async def test_only_a_quarantined_run_is_lifted(storage: Storage):  # proves: LO
         with pytest.raises(remit.Refused) as refused:
             await rt.lift("r", by="user:dana", reason="to be sure")
         assert refused.value.code == "run.not_quarantined"
+
+
+async def test_a_call_that_was_never_awaited_does_not_pass_for_done(storage: Storage):  # proves: RUN-6
+    counted = Counted()
+    is_mended = False
+
+    @remit.flow(contract=OPEN, name="forgetful")
+    async def forgetful(run: remit.Run) -> str:
+        if is_mended:
+            await run.step(Step("pay", counted), "pay")
+        else:
+            run.step(Step("pay", counted), "pay")  # type: ignore[unused-coroutine]  # that is the mistake
+        return "paid"
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.CallRefused) as refused:
+            await rt.run(forgetful, id="r")
+        assert refused.value.code == "call.unawaited"
+        assert "pay of run 'r'" in refused.value.message
+        assert (await rt.wait("r")).status == "waiting"
+        is_mended = True
+        assert (await rt.run(forgetful, id="r")).value == "paid"
+    assert counted.ran == ["pay"]

@@ -12,7 +12,9 @@ loses therefore closes its attempt, because everything sealed after it would los
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
+from collections.abc import Coroutine
 from typing import Any
 
 from remit.clock import Clock
@@ -48,6 +50,7 @@ class Attempt:
         "lease",
         "replay",
         "run_id",
+        "unbegun",
     )
 
     def __init__(
@@ -60,6 +63,7 @@ class Attempt:
         self._before = pen.head  # where the chain stood when the oldest riding entry was sealed
         self._first_move: Move | None = None
         calls = view.calls.values()
+        self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.failed = {c.name for c in calls if c.kind == "StepFailed"}
         self.draws = {c.name: c for c in calls if c.kind == "ValueDrawn"}
@@ -90,6 +94,18 @@ class Attempt:
             self.close(LeaseLost(f"Run {self.run_id!r} could not be renewed in time{why}; nothing more was written."))
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
+
+    def check_awaited(self) -> None:
+        """Raises CallRefused where the flow returned and a call that it made was never awaited."""
+        left = [name for name, call in self.unbegun.items() if inspect.getcoroutinestate(call) == inspect.CORO_CREATED]
+        for name in left:
+            self.unbegun[name].close()
+        if left:
+            raise CallRefused(
+                f"{', '.join(left)} of run {self.run_id!r} was called and never awaited, so it never ran.",
+                code="call.unawaited",
+                hint="Await it, `await run.step(...)`, and call again with the same id.",
+            )
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Seal an entry that becomes durable with the next append."""

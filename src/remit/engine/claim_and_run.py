@@ -153,12 +153,14 @@ async def _hand_back(host: Host, attempt: Attempt, why: BaseException) -> None:
 async def _run_flow(holding: _Holding) -> Outcome:
     host, flow, view, attempt = holding.host, holding.flow, holding.view, holding.attempt
     run_id = attempt.run_id
+    cancelled_before = _times_cancelled()
     if max(host.clock.now(), view.last_at) > view.opened.window_end:
         return await expire(attempt)
     try:
         given = _read_input(holding)
         result = await call_flow(flow, Run(attempt, host.clock, host.threads), given)
         attempt.check_open()
+        attempt.check_awaited()
         if attempt.replay.left:
             attempt.close(DefinitionIncompatible(attempt.replay.left, ()))
             attempt.check_open()
@@ -167,7 +169,7 @@ async def _run_flow(holding: _Holding) -> Outcome:
         if is_closing(exc):
             why = await _stopped(holding)
             raise why from why.__cause__
-        if not isinstance(exc, Exception):
+        if not isinstance(exc, Exception) and not _is_own_cancellation(exc, cancelled_before):
             raise
         error = await _stopped(holding) if attempt.closed_by is not None else await park(attempt, flow.name, exc)
         if error is exc:
@@ -185,6 +187,16 @@ def _read_input(holding: _Holding) -> Any:
     except ValueUnreadable as exc:
         attempt.close(exc)
         raise AttemptClosed from exc
+
+
+def _times_cancelled() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def _is_own_cancellation(exc: BaseException, before: int) -> bool:
+    """Whether something inside the flow was cancelled and not the flow, which then failed like any other."""
+    return isinstance(exc, asyncio.CancelledError) and _times_cancelled() == before
 
 
 async def _stopped(holding: _Holding) -> BaseException:

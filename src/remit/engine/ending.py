@@ -35,18 +35,25 @@ async def refuse(parking: Attempt, view: RunView, why: DefinitionIncompatible | 
     return True
 
 
-async def park(attempt: Attempt, flow_name: str, exc: Exception) -> RemitError:
+async def park(attempt: Attempt, flow_name: str, exc: BaseException) -> RemitError:
     """The run waits for mended code or surroundings; the error for its caller."""
     error = exc
-    if not isinstance(error, RemitError):
+    if not (isinstance(error, RemitError) and _can_be_stored(error)):
         error = StepError(run=attempt.run_id, name=flow_name, error_type=type_name(exc), detail=text_of(exc))
-    calls = sorted(attempt.failed & _named_behind(exc))
+    calls = sorted(attempt.failed & _named_behind(exc, attempt.run_id))
     await attempt.end(RunParked(calls=calls, code=error.code, reason="repair"), detail(error.message))
     return error
 
 
-def _named_behind(exc: BaseException) -> set[str]:
-    """Names of the step errors behind an exception, through causes, contexts and groups."""
+def _can_be_stored(error: RemitError) -> bool:
+    """Whether code and text of an error, which may be of a user's own class, can stand in the journal."""
+    code, text = error.code, getattr(error, "message", None)
+    is_code = type(code) is str and 0 < len(code) <= 200 and code.isascii() and code.isprintable()
+    return is_code and isinstance(text, str)
+
+
+def _named_behind(exc: BaseException, run_id: str) -> set[str]:
+    """Names of this run's step errors behind an exception, through causes, contexts, groups and gathers."""
     names: set[str] = set()
     seen: set[int] = set()
     queue: list[BaseException | None] = [exc]
@@ -56,7 +63,9 @@ def _named_behind(exc: BaseException) -> set[str]:
             continue
         seen.add(id(error))
         if isinstance(error, StepError):
-            names.add(error.name)
+            queue.extend(error.beside)
+            if error.run == run_id:
+                names.add(error.name)
         if isinstance(error, BaseExceptionGroup):
             queue.extend(error.exceptions)
         queue.append(error.__cause__)

@@ -35,7 +35,7 @@ class Step(Generic[P, R]):
         if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
         self.fn = fn
-        self.is_async = inspect.iscoroutinefunction(fn)
+        self.is_async = _is_async(fn)
         self.codec: Codec[Any] = codec or codec_of_return(fn)
         self.__doc__ = fn.__doc__
 
@@ -57,7 +57,9 @@ class Flow(Generic[R]):
         self.contract = contract
         self.pin = contract.pin()
         self.contract_digest = digest(self.pin)
-        self.is_async = inspect.iscoroutinefunction(fn)
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise DeclarationRefused(f"Flow {name!r} yields; a flow returns one outcome.", code="flow.function")
+        self.is_async = _is_async(fn)
         parameters = [p for p in inspect.signature(fn).parameters.values() if p.kind in _POSITIONAL]
         if len(parameters) not in (1, 2):
             raise DeclarationRefused(
@@ -72,6 +74,11 @@ class Flow(Generic[R]):
 
     def __repr__(self) -> str:
         return f"<flow {self.name}, contract {self.contract.version}>"
+
+
+def _is_async(fn: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine; an object that can be called is asked for its `__call__`."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -92,13 +99,19 @@ def step(fn: Callable[..., Any] | None = None, /, *, name: str | None = None) ->
     return Step(name or _name_of(fn), fn)
 
 
-def flow(*, contract: Contract, name: str | None = None) -> Callable[[Callable[..., Any]], Flow[Any]]:
+def flow(
+    bare: object = None, /, *, contract: Contract | None = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], Flow[Any]]:
     """Declare a flow under a contract. Its name is the function's, or `name`.
 
-    Raises DeclarationRefused: `contract.resume` where the contract does not say who may resume.
+    Raises DeclarationRefused: `contract.missing`, or `contract.resume` where it does not say who may resume.
     """
-    if not isinstance(contract, Contract):
-        raise DeclarationRefused("A flow needs a Contract; nothing was declared.", code="contract.missing")
+    if bare is not None or not isinstance(contract, Contract):
+        raise DeclarationRefused(
+            "A flow needs a Contract; nothing was declared.",
+            code="contract.missing",
+            hint='Write `@remit.flow(contract=remit.Contract(version="1", resume=...))`.',
+        )
     return lambda fn: Flow(name or _name_of(fn), fn, contract)
 
 

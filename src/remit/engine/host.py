@@ -6,9 +6,29 @@ import asyncio
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from remit.canonical import INTEGER_MAX
 from remit.clock import Clock
 from remit.engine.lease import Keeper
+from remit.errors import Refused
 from remit.store.protocol import Store, WorkerRow
+
+
+class WholeClock:
+    """A clock of somebody else's, held to what a header can state: a whole number of microseconds from 0 to 2**53."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> int:
+        """Raises Refused where the clock gives anything else: an entry of such a time could never be read again."""
+        at = self._clock.now()
+        if type(at) is not int or not 0 <= at <= INTEGER_MAX:
+            raise Refused(
+                f"The clock gave {at!r}, not whole microseconds since 1970; nothing was written.",
+                code="clock.reading",
+                hint="Let the clock's `now` return an int, as `time.time_ns() // 1_000` is.",
+            )
+        return at
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,9 @@ class Run:
         fn: a `@remit.step`, or a plain named function, asynchronous or not.
         Raises StepError where the step raised, NameAmbiguous, CallRefused.
         """
-        return self.call(fn, *args, **kwargs).begin()
+        call = self.call(fn, *args, **kwargs)
+        begun = self._attempt.unbegun[call.name] = call.begin()
+        return begun
 
     def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Name a call without beginning it."""
@@ -160,15 +162,25 @@ class SyncRun:
 
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""
-        return self._run.now()
+        return self._draw("run.now", lambda attempt, name: draw.now(attempt, name, self._run._clock))
 
     def random(self) -> float:
         """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""
-        return self._run.random()
+        return self._draw("run.random", draw.random_number)
 
     def uuid(self) -> UUID:
         """A random UUID; recorded, so a replay gets the same."""
-        return self._run.uuid()
+        return self._draw("run.uuid", draw.new_uuid)
+
+    def _draw(self, kind: str, make: Callable[[Attempt, str], T]) -> T:
+        """In the loop, where alone entries are sealed: a plain flow may have other threads that make calls."""
+        check_in_flow(kind)
+        name = self._run._names.take(kind)
+
+        async def drawn() -> T:
+            return make(self._run._attempt, name)
+
+        return self._wait(drawn())
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()

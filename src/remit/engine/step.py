@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -33,6 +34,7 @@ async def perform(
     attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
 ) -> Any:
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
+    attempt.unbegun.pop(name, None)
     recorded = await attempt.recall(name)
     if recorded is not None:
         try:
@@ -48,8 +50,9 @@ async def perform(
         outcome = await body(step, call, threads)
         _check_not_cancelled(task, cancelled_before)
         data, twin = step.codec.write(outcome, where=name)
-    except Exception as exc:
+    except (Exception, asyncio.CancelledError) as exc:
         _check_not_cancelled(task, cancelled_before)
+        # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
         raise await fail(attempt, name, exc, _since(began)) from exc
     finally:
         place.reset(token)
@@ -69,7 +72,8 @@ async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]
     args, kwargs = call
     if step.is_async:
         return await step.fn(*args, **kwargs)
-    return await in_thread(threads, partial(step.fn, *args, **kwargs))
+    outcome = await in_thread(threads, partial(step.fn, *args, **kwargs))
+    return await outcome if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
 
 
 async def in_thread(threads: Executor, function: Callable[[], Any]) -> Any:
@@ -79,7 +83,7 @@ async def in_thread(threads: Executor, function: Callable[[], Any]) -> Any:
     return result
 
 
-async def fail(attempt: Attempt, name: str, exc: Exception, took: int) -> StepError:
+async def fail(attempt: Attempt, name: str, exc: BaseException, took: int) -> StepError:
     """Record that a step raised; the error that the flow is to be given."""
     error = StepError(run=attempt.run_id, name=name, error_type=type_name(exc), detail=text_of(exc))
     body_ = write(StepFailed(error=error.error_type, took=took))
@@ -110,9 +114,9 @@ def text_of(exc: BaseException) -> str:
     """An exception's text, whatever its `__str__` does; lone surrogates are escaped, so that it can be stored."""
     try:
         text = exc.message if isinstance(exc, RemitError) else str(exc)
+        return text.encode("utf-8", "backslashreplace").decode()
     except Exception as broken:
-        text = f"(its text could not be made: {type(broken).__name__})"
-    return text.encode("utf-8", "backslashreplace").decode()
+        return f"(its text could not be made: {type(broken).__name__})"
 
 
 def _since(began_ns: int) -> int:
@@ -120,8 +124,10 @@ def _since(began_ns: int) -> int:
 
 
 def _without_stop(function: Callable[[], Any]) -> Any:
-    # A future can't carry StopIteration; as a RuntimeError it reaches the flow like any other.
+    # A future can't carry StopIteration, and what exits would end the loop, in which other runs go on.
+    # As a RuntimeError it reaches the flow like any other.
     try:
         return function()
-    except StopIteration as exc:
-        raise RuntimeError("the step raised StopIteration") from exc
+    except (StopIteration, SystemExit, KeyboardInterrupt) as exc:
+        code = f" {exc.code}" if isinstance(exc, SystemExit) else ""
+        raise RuntimeError(f"the step raised {type(exc).__name__}{code}") from exc

@@ -17,7 +17,7 @@ from typing import Any
 
 from remit.engine import race
 from remit.engine.attempt import Attempt
-from remit.errors import CallRefused, DefinitionIncompatible
+from remit.errors import CallRefused, DefinitionIncompatible, StepError
 from remit.facts.kinds import RaceWon, write
 
 
@@ -29,6 +29,8 @@ async def gather(calls: Sequence[Awaitable[Any]]) -> list[Any]:
             await asyncio.wait(tasks)
         errors = [error for task in tasks if (error := task.exception()) is not None]
         if errors:
+            if isinstance(errors[0], StepError):
+                errors[0].beside = tuple(errors[1:])  # where this one leaves the flow, all of them run again
             raise errors[0]
         return [task.result() for task in tasks]
     finally:

@@ -10,7 +10,8 @@ written here for everybody to see: anyone who can open the store may resume it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, cast
 
@@ -21,6 +22,7 @@ from remit.errors import Refused
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.faces.runtime import Runtime
 from remit.faces.runtime import open as open_runtime
+from remit.facts.names import path
 from remit.facts.value import Codec
 from remit.facts.view import RunView
 from remit.store.protocol import Store
@@ -77,10 +79,11 @@ async def run_async(
             raise Refused(
                 f"{step!r} is not a step; nothing was done.", code="step.unknown", hint='Use `Step("name", fn)`.'
             )
+    checked = [_checked(step) for step in steps]
     final: list[State] = []
 
     async def every_step(run: Run, state: State) -> None:
-        final.append(await _every_step(run, steps, state))
+        final.append(await _every_step(run, checked, state))
 
     flow: Flow[Any] = Flow(FLOW_NAME, every_step, contract)
     async with _runtime(store) as rt:
@@ -95,30 +98,50 @@ async def _every_step(run: Run, steps: Sequence[Step[..., Any]], state: State) -
     for step in steps:
         # Each step gets a copy: what it does to the state it was given changes nothing.
         update = await run.step(step, copy.deepcopy(state))
-        _merge(state, update, step.name)
+        state.update(update or {})
     return state
 
 
-def _merge(state: State, update: Any, name: str) -> None:
-    if update is None:
-        return
-    if not isinstance(update, Mapping):
-        raise Refused(
-            f"Step {name!r} returned {type(update).__name__}, which can't be merged into the state.",
-            code="step.update",
-            hint="Return a mapping of what changed, or None.",
-        )
-    state.update(update)
+def _checked(step: Step[..., Any]) -> Step[..., Any]:
+    """The same step, which fails where its update can't be merged: recorded as done, it could never be mended."""
+
+    def check(update: Any) -> Any:
+        if update is not None and not isinstance(update, Mapping):
+            raise Refused(
+                f"Step {step.name!r} returned {type(update).__name__}, which can't be merged into the state.",
+                code="step.update",
+                hint="Return a mapping of what changed, or None.",
+            )
+        return update
+
+    async def awaited(state: State) -> Any:
+        return check(await step.fn(state))
+
+    def called(state: State) -> Any:
+        update = step.fn(state)
+        return awaited_of(update) if inspect.iscoroutine(update) else check(update)
+
+    async def awaited_of(update: Coroutine[Any, Any, Any]) -> Any:
+        return check(await update)
+
+    return Step(step.name, awaited if step.is_async else called, step.codec)
 
 
 def _merged(steps: Sequence[Step[..., Any]], view: RunView) -> State:
     """The final state of a run that had ended before, from what is recorded."""
-    codecs = {step.name: step.codec for step in steps}
+    codecs: dict[str, Codec[Any]] = {}
+    for step in steps:
+        occurrence = 1
+        while (name := path("", step.name, occurrence)) in codecs:
+            occurrence += 1
+        codecs[name] = step.codec
+    gone = [name for name in view.calls if name not in codecs]
     state: State = _UNTYPED.read(view.input)
-    for name, recorded in view.calls.items():
-        if recorded.kind == "StepDone" and recorded.value is not None:
-            step_name = name.partition("#")[0]
-            _merge(state, codecs.get(step_name, _UNTYPED).read(recorded.value, where=name), step_name)
+    # In the order of the list, as the run itself merged them; what left the list since then comes before.
+    for name in (*gone, *codecs):
+        recorded = view.calls.get(name)
+        if recorded is not None and recorded.kind == "StepDone" and recorded.value is not None:
+            state.update(codecs.get(name, _UNTYPED).read(recorded.value, where=name) or {})
     return state
 
 

@@ -9,11 +9,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any, TypeVar
 
-from remit.errors import SyncInLoop
+from remit.errors import StoreClosed, SyncInLoop
 
 T = TypeVar("T")
+
+_CLOSED_HINT = "What was saved is kept: open the runtime again and call again with the same id."
 
 
 class Portal:
@@ -22,6 +26,7 @@ class Portal:
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self.loop = self._runner.get_loop()
+        self._is_closing = False
         self._thread = threading.Thread(target=self._serve, name="remit-loop", daemon=True)
         self._thread.start()
 
@@ -30,18 +35,26 @@ class Portal:
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
+        except CancelledError as exc:
+            if not self._is_closing:
+                raise
+            raise StoreClosed("The runtime was closed while this call was under way.", hint=_CLOSED_HINT) from exc
         except BaseException:
             future.cancel()
             raise
 
     def close(self) -> None:
         """End the loop. What flows left behind in it is cancelled first, as `asyncio.run` does."""
+        self._is_closing = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
     def _serve(self) -> None:
         with self._runner:
-            self.loop.run_forever()
+            while not self._is_closing:
+                # What exits in a task is handed to who waits for it; the loop itself goes on for everybody else.
+                with suppress(SystemExit, KeyboardInterrupt):
+                    self.loop.run_forever()
 
 
 def refuse_inside_loop(name: str, twin: str) -> None:

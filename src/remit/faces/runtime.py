@@ -23,13 +23,13 @@ from remit.engine import incidents
 from remit.engine.admit import Found, Order, check_flow, check_order, find, open_run, read_stored, verify
 from remit.engine.claim_and_run import claim_and_run
 from remit.engine.flow import Flow
-from remit.engine.host import Host
+from remit.engine.host import Host, WholeClock
 from remit.engine.lease import LEASE_MS_DEFAULT, Keeper
 from remit.engine.liveness import enlist, retire
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
 from remit.engine.watch import wait_for
-from remit.errors import Refused, StoreClosed, Tampered
+from remit.errors import Refused, StoreClosed, Tampered, ValueRefused
 from remit.faces.explain import Explanation, Why, explain, why
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import check_id, check_principal
@@ -287,6 +287,10 @@ def open(
     too, and the ledger says so. lease_ms: 1,000 to 600,000. Nothing is opened before `with`.
     Raises Refused for a URL, tenant or lease that can't be.
     """
+    if not isinstance(store, str) and not hasattr(store, "open_run"):
+        hint = "Use `sqlite:///name.db`, `file:state.json`, `postgresql://host/database`, `memory:`, or a store object."
+        raise Refused(f"{store!r} is not a place for a store; nothing was opened.", code="url.refused", hint=hint)
+    clock = WholeClock(clock) if clock is not None else None
     return Runtime(
         store_for(store, clock=clock) if isinstance(store, str) else store,
         tenant=tenant,
@@ -300,11 +304,20 @@ def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | N
         raise Refused(
             f"{flow!r} is not a flow; nothing was done.", code="flow.unknown", hint="Declare it with `@remit.flow`."
         )
-    check_id(id, "run id")
+    id = check_id(id, "run id")
     executor = check_principal(by, "executor") if by is not None else LOCAL
     if behalf is not None:
-        check_principal(behalf, "principal on whose behalf it acts")
+        behalf = check_principal(behalf, "principal on whose behalf it acts")
     if not flow.takes_input and given is not None:
         raise Refused(f"Flow {flow.name!r} takes no input; nothing was done.", code="input.unexpected")
-    data, _ = flow.input_codec.write(given, where=f"the input of run {id!r}")
+    try:
+        data, _ = flow.input_codec.write(given, where=f"the input of run {id!r}")
+    except ValueRefused as exc:
+        if given is not None:
+            raise
+        raise Refused(
+            f"Flow {flow.name!r} takes an input and was given none; nothing was done.",
+            code="input.missing",
+            hint="Give it: `rt.run(flow, input, id=...)`.",
+        ) from exc
     return Order(id, executor, behalf, data)

@@ -29,7 +29,7 @@ def check_id(text: object, what: str) -> str:
     check_visible(text, what)
     if text.startswith(RESERVED_PREFIX):
         raise IdRefused(f"The {what} {text!r} begins with {RESERVED_PREFIX!r}, which is Remit's own; nothing was done.")
-    return text
+    return str.__str__(text)  # a member of an Enum, or of another class that derives from str, as plain text
 
 
 def check_visible(text: str, what: str) -> None:

@@ -152,7 +152,7 @@ def list_(
         rows = await rt.list(
             flow=flow, status=wanted, quarantined=is_aside or None, prefix=prefix, limit=limit, before=before
         )
-        voice.answer([show.run_document(row) for row in rows], show.runs(rows))
+        voice.answer([show.run_document(row) for row in rows], show.runs(rows, limit))
         return 0
 
     act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)

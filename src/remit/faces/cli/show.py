@@ -27,13 +27,15 @@ def status_name(row: RunRow) -> str:
     return "quarantined" if row.quarantined else row.status
 
 
-def runs(rows: list[RunRow]) -> Shown:
+def runs(rows: list[RunRow], limit: int) -> Shown:
     if not rows:
         return cell("No runs.")
     grid = Grid("run", "status", "why", "flow", "opened", "by", fold="run")
     for row in rows:
         grid.row(row.run, status_of(status_name(row)), row.code, row.flow, time_of(row.opened_at), row.by)
-    return grid.made()
+    if len(rows) < limit:
+        return grid.made()
+    return Group(grid.made(), cell(f"{limit} are shown; older ones with `--before {rows[-1].run_key}`."))
 
 
 def run_document(row: RunRow) -> dict[str, Any]:
