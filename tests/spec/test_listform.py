@@ -76,16 +76,37 @@ def test_a_recorded_step_that_left_the_list_is_refused(storage: Storage):  # pro
     assert (refused.value.recorded, refused.value.asked) == (("a",), ("b",))
 
 
-def test_an_update_that_is_no_mapping_is_refused(tmp_path: Path):
+def test_an_update_that_is_no_mapping_fails_its_step_which_can_be_mended(tmp_path: Path):  # proves: RUN-6
     def a_list(state: dict[str, Any]) -> list[int]:
         return [1]
 
-    with pytest.raises(remit.Refused) as refused:
-        remit.run("r", [Step("a", a_list)], f"file:{tmp_path / 's.json'}")
-    assert refused.value.code == "step.update"
+    def a_mapping(state: dict[str, Any]) -> dict[str, Any]:
+        return {"mended": True}
+
+    store = f"file:{tmp_path / 's.json'}"
+    with pytest.raises(remit.StepError, match="Step 'a' returned list, which can't be merged"):
+        remit.run("r", [Step("a", a_list)], store)
+    assert remit.run("r", [Step("a", a_mapping)], store) == {"mended": True}
     with pytest.raises(remit.Refused) as refused:
         remit.run("r", [print], "memory:")  # type: ignore[list-item]
     assert refused.value.code == "step.unknown"
+
+
+def test_the_final_state_is_the_same_when_it_is_asked_for_again(storage: Storage):  # proves: RUN-1, RUN-2
+    broken = [True]
+
+    def last(state: dict[str, Any]) -> dict[str, Any]:
+        if broken:
+            raise ValueError("not yet")
+        return {}
+
+    a, b, c = Step("a", lambda state: {"by": "a"}), Step("b", lambda state: {"by": "b"}), Step("c", last)
+    store = storage.make(None)
+    with pytest.raises(remit.StepError):
+        remit.run("r", [a, b, c], store)
+    broken.clear()
+    assert remit.run("r", [b, a, c], store) == {"by": "a"}
+    assert remit.run("r", [b, a, c], store) == {"by": "a"}
 
 
 class Kept:
