@@ -272,3 +272,31 @@ def test_a_caller_whose_runtime_is_closed_under_it_is_told_so(storage: Storage):
         assert has_begun.wait(10)
     caller.join(10)
     assert told == ["store.closed"]
+
+
+async def test_what_is_no_call_is_refused_before_any_call_beside_it_begins(storage: Storage):  # proves: RUN-8
+    ran: list[str] = []
+
+    async def fetch() -> None:
+        ran.append("fetch")
+
+    @remit.flow(contract=OPEN)
+    async def listed(run: remit.Run) -> None:
+        await run.gather(run.step(fetch), [run.call(fetch)])  # type: ignore[arg-type]
+
+    @remit.flow(contract=OPEN)
+    async def raced(run: remit.Run) -> None:
+        await run.first(run.step(fetch), run.call(fetch))  # type: ignore[arg-type]
+
+    @remit.flow(contract=OPEN)
+    def plain(run: remit.SyncRun) -> None:
+        run.gather(run.call(fetch), 5)  # type: ignore[arg-type]
+
+    async with storage.open() as rt:
+        for flow in (listed, raced, plain):
+            with pytest.raises(remit.CallRefused) as refused:
+                await rt.run(flow, id=flow.name)
+            assert refused.value.code == "call.not_awaitable"
+            assert (await rt.show(flow.name)).view.status == "waiting"
+
+    assert ran == []

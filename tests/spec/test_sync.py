@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from typing import Any
 
@@ -136,3 +138,22 @@ def test_what_a_flow_left_behind_is_cancelled_when_the_runtime_closes():  # prov
         rt.run_sync(forgetful, id="r")
         assert left == []
     assert left == ["cancelled"]
+
+
+def test_a_forked_child_is_refused_what_its_parent_opened(storage: Storage):  # proves: OWN-8, C36
+    @remit.flow(contract=OPEN)
+    def flow(run: remit.SyncRun) -> int:
+        return 1
+
+    with storage.open() as rt:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # a child that waits for ever is a child that failed
+            try:
+                rt.run_sync(flow, id="r")
+            except remit.StoreClosed as error:
+                os._exit(0 if error.code == "store.forked" else 2)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert rt.run_sync(flow, id="r").value == 1

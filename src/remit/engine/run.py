@@ -20,7 +20,7 @@ from remit.engine.attempt import Attempt
 from remit.engine.flow import Step, step_of
 from remit.engine.place import check_in_flow
 from remit.engine.step import perform
-from remit.errors import NameAmbiguous
+from remit.errors import CallRefused, NameAmbiguous
 from remit.facts.names import branch_segment, path
 
 P = ParamSpec("P")
@@ -154,11 +154,11 @@ class SyncRun:
 
     def gather(self, *calls: Call) -> list[Any]:
         """Make all calls side by side; their outcomes in order."""
-        return self._wait(self._run.gather(*(call.begin() for call in calls)))
+        return self._wait(self._run.gather(*_begun(calls)))
 
     def first(self, *calls: Call) -> Any:
         """Make all calls side by side; the outcome of the one that finishes first, which is recorded."""
-        return self._wait(self._run.first(*(call.begin() for call in calls)))
+        return self._wait(self._run.first(*_begun(calls)))
 
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""
@@ -184,6 +184,17 @@ class SyncRun:
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+
+
+def _begun(calls: tuple[Call, ...]) -> list[Coroutine[Any, Any, Any]]:
+    for call in calls:
+        if not isinstance(call, Call):
+            raise CallRefused(
+                f"{type(call).__name__} is no call; no call of this gather or race began.",
+                code="call.not_awaitable",
+                hint="In a plain flow name the calls first: `run.gather(run.call(a), run.call(b))`.",
+            )
+    return [call.begin() for call in calls]
 
 
 def _caller() -> object:

@@ -11,6 +11,7 @@ nothing recorded is still held back by the replay when the race ends, and so nev
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any
@@ -23,6 +24,7 @@ from remit.facts.kinds import RaceWon, write
 
 async def gather(calls: Sequence[Awaitable[Any]]) -> list[Any]:
     """All outcomes, in the order of the calls. Raises what the earliest failed call raised, when all are done."""
+    _check_calls(calls)
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         if tasks:
@@ -37,10 +39,25 @@ async def gather(calls: Sequence[Awaitable[Any]]) -> list[Any]:
         await _cancel(tasks)
 
 
+def _check_calls(calls: Sequence[object]) -> None:
+    """Raises CallRefused before the first of them begins: what began could not be waited for any more."""
+    for call in calls:
+        if not inspect.isawaitable(call):
+            for made in calls:
+                if inspect.iscoroutine(made):
+                    made.close()
+            raise CallRefused(
+                f"{type(call).__name__} can't be awaited; no call of this gather or race began.",
+                code="call.not_awaitable",
+                hint="Pass calls one by one: `run.gather(run.step(a), run.step(b))`, or `run.gather(*calls)`.",
+            )
+
+
 async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) -> Any:
     """The outcome of the call that finishes first, raised if it failed. The others are cancelled."""
     if not calls:
         raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty")
+    _check_calls(calls)
     finished: asyncio.Queue[int] = asyncio.Queue()
     tasks, marks = race.enter(list(calls))
     for position, task in enumerate(tasks):

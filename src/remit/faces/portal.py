@@ -7,6 +7,7 @@ in a background thread, and waits for the answer.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError
@@ -26,12 +27,15 @@ class Portal:
     def __init__(self) -> None:
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self.loop = self._runner.get_loop()
-        self._is_closing = False
+        self._is_closing, self._pid = False, os.getpid()
         self._thread = threading.Thread(target=self._serve, name="remit-loop", daemon=True)
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Run `work` in the portal's loop and wait for it. An interrupt of the caller cancels the work."""
+        if os.getpid() != self._pid:
+            work.close()  # its loop's thread stayed with the parent: waiting for it would never end
+            raise StoreClosed("Nothing was done: the runtime was opened before a fork.", code="store.forked")
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()
@@ -46,6 +50,8 @@ class Portal:
     def close(self) -> None:
         """End the loop. What flows left behind in it is cancelled first, as `asyncio.run` does."""
         self._is_closing = True
+        if os.getpid() != self._pid:
+            return
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
