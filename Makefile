@@ -26,7 +26,7 @@ check: $(READY) ## lint, format, types, and the order of the rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src tests $(wildcard examples bench)
-	$(BIN)/lint-imports --no-logo
+	$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(READY) ## rewrite the source as `make check` wants it
 	$(BIN)/ruff check --fix .
