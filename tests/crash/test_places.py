@@ -187,7 +187,7 @@ def _shown(place: Place) -> str:
 @pytest.mark.parametrize("way", ["kill", "exit"])
 def test_a_run_goes_on_wherever_its_process_dies(
     url: str, way: str, place: Place, ask: Ask, tmp_path: Path
-):  # proves: RUN-3, RUN-5, RUN-8, RUN-9, OWN-1, FX-12, LOG-2, C3, C4, C6, C8
+):  # proves: RUN-3, RUN-5, RUN-8, RUN-9, OWN-1, FX-12, C3, C4, C6, C8
     job = Job(url=url, run=f"{way}/{_shown(place)}", flow=place.flow, folder=str(tmp_path), way=way)
     job.is_start = place.is_start
     (tmp_path / "broken").touch()

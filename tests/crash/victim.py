@@ -27,7 +27,7 @@ from tests.crash.voyage import FLOWS, GIVEN, Stage, Watched, play
 
 LEASE_MS = 600_000  # far longer than any test: whoever waits for a lease to run out fails
 HERE = b"here\n"
-SECONDS_MAX = 60
+SECONDS_MAX = 30
 
 
 class Job(msgspec.Struct, kw_only=True):
