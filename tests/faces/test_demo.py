@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections import Counter
 from decimal import Decimal
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -128,7 +127,6 @@ class TestTheDemo:
         with pytest.raises(BrokeDown, match="pay-2025-01-001 has no saved denial"):
             ask("tamper", str(demo.desk.ledger), "pay-2025-01-001", desk=demo.desk)
 
-    @pytest.mark.skipif(find_spec("remit.faces.cli.main") is None, reason="this version has no command line")
     def test_the_commands_that_it_ends_with_can_be_typed(self, demo: Told):
         statuses = [
             subprocess.run(shlex.split(command), capture_output=True, timeout=60, check=False).returncode

@@ -18,7 +18,9 @@ from typing import Literal, TypeVar
 
 from remit.clock import Clock, SystemClock
 from remit.errors import StoreClosed
+from remit.facts.names import RESERVED_PREFIX
 from remit.store.batch import Answers, Committer, GroupCommit
+from remit.store.opened import Opened
 from remit.store.protocol import (
     Checkup,
     Claim,
@@ -40,18 +42,17 @@ T = TypeVar("T")
 SCHEMA = 1
 
 
-class MemoryStore:
+class MemoryStore(Opened):
     """A store in this object; see the protocol. clock: replaces this machine's clock, and the ledger says so."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
+        super().__init__()
         self.url = "memory:"
         self.counters = Counters()
         self._clock: Clock = clock or SystemClock()
         self._clock_word: Literal["database", "given"] = "database" if clock is None else "given"
         self._ledger: Ledger | None = None
         self._state, self._lock = State(), threading.Lock()
-        self._is_open, self._pid = False, os.getpid()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._group: GroupCommit
 
     @property
@@ -155,19 +156,6 @@ class MemoryStore:
         with self._lock:
             return read(self._state)
 
-    def _check_process(self) -> None:
-        if not self._is_open:
-            raise StoreClosed("Nothing was done: the store is closed.")
-        if os.getpid() != self._pid:
-            raise StoreClosed(
-                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
-            )
-
-    def _check(self) -> None:
-        self._check_process()
-        if asyncio.get_running_loop() is not self._loop:
-            raise StoreClosed("Nothing was done: the store was opened in another event loop.", code="store.loop")
-
 
 class _MemoryCommitter:
     """Batches of any size are written on the calling thread: there is nothing to wait for."""
@@ -206,8 +194,8 @@ def draft_batch(draft: Draft, units: Sequence[Unit], openings: Sequence[Opening]
 
 def findings_of(state: State, now: int) -> list[Checkup]:
     """What `doctor` says of the runs themselves."""
-    rows = [kept.row for kept in state.runs.values()]
-    stale = sum(row.worker is not None and row.lease_until <= now for row in rows)
+    rows = [kept.row for kept in state.runs.values() if not kept.row.run.startswith(RESERVED_PREFIX)]
+    stale = sum(row.worker is not None and not row.quarantined and row.lease_until <= now for row in rows)
     quarantined = sum(row.quarantined for row in rows)
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
     left = "None goes on by itself: the next call with its id takes it over." if stale else ""

@@ -102,6 +102,29 @@ class Opening:
     worker: str | None
     lease_ms: int
 
+    def row(self, run_key: int, *, lease_until: int) -> RunRow:
+        """The row of the run that was made. lease_until: what the store granted; 0 where nobody holds it."""
+        return RunRow(
+            run_key=run_key,
+            tenant=self.tenant,
+            run=self.run,
+            gen=self.gen,
+            flow=self.flow,
+            by=self.by,
+            status="queued",
+            code="",
+            quarantined=False,
+            opened_at=self.opened_at,
+            window_end=self.window_end,
+            head=self.head,
+            seq=1,
+            post_head=self.head,
+            post_seq=0,
+            epoch=0 if self.worker is None else 1,
+            worker=self.worker,
+            lease_until=lease_until,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:

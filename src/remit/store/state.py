@@ -131,26 +131,7 @@ class Draft:
         if (o.tenant, o.run) in self._state.newest or name in self.opened:
             return None
         key = self._state.run_key_next + len(self.opened)
-        row = RunRow(
-            run_key=key,
-            tenant=o.tenant,
-            run=o.run,
-            gen=o.gen,
-            flow=o.flow,
-            by=o.by,
-            status="queued",
-            code="",
-            quarantined=False,
-            opened_at=o.opened_at,
-            window_end=o.window_end,
-            head=o.head,
-            seq=1,
-            post_head=o.head,
-            post_seq=0,
-            epoch=0 if o.worker is None else 1,
-            worker=o.worker,
-            lease_until=0 if o.worker is None else self._until(o.lease_ms),
-        )
+        row = o.row(key, lease_until=0 if o.worker is None else self._until(o.lease_ms))
         self.opened[name], self.rows[key], self.added[key, "main"] = key, row, [o.entry]
         return row
 

@@ -23,6 +23,7 @@ from typing import TypeVar
 from remit.clock import Clock
 from remit.errors import CommitUnknown, StoreClosed
 from remit.store.batch import GroupCommit
+from remit.store.opened import Opened
 from remit.store.postgres import doctor as postgres_doctor
 from remit.store.postgres import rows as postgres_rows
 from remit.store.postgres.connection import (
@@ -61,7 +62,7 @@ T = TypeVar("T")
 _POOL_MAX = 4
 
 
-class PostgresStore:
+class PostgresStore(Opened):
     """A store in schema `remit` of one Postgres database; see the protocol.
 
     url: `postgresql://user:password@host:port/database`; what it leaves out comes from `PGHOST`, `~/.pgpass` and
@@ -69,11 +70,10 @@ class PostgresStore:
     """
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        super().__init__()
         self.url = check_url(url)  # without its password
         self.counters = Counters()
         self._url, self._clock = url, clock
-        self._is_open, self._pid = False, os.getpid()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._ledger: Ledger | None = None
         self._link: Link
         self._group: GroupCommit
@@ -169,19 +169,6 @@ class PostgresStore:
     async def examine(self) -> list[Checkup]:
         now = now_or_null(self._clock)
         return await self._read(lambda c: postgres_doctor.examine(c, self.url, self.ledger, now))
-
-    def _check_process(self) -> None:
-        if not self._is_open:
-            raise StoreClosed("Nothing was done: the store is closed.")
-        if os.getpid() != self._pid:
-            raise StoreClosed(
-                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
-            )
-
-    def _check(self) -> None:
-        self._check_process()
-        if asyncio.get_running_loop() is not self._loop:
-            raise StoreClosed("Nothing was done: the store was opened in another event loop.", code="store.loop")
 
     async def _read(self, act: Callable[[Connection], Awaitable[T]]) -> T:
         """What may be asked twice: where the answer is lost, it is."""

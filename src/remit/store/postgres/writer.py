@@ -139,7 +139,9 @@ class PostgresWriter:
         rows = await connection.fetch(_OPEN_RUNS, *arrays, leases, now_or_null(self._clock), *kept)
         made = {row["head"]: (row["run_key"], row["lease_until"]) for row in rows}
         return [
-            _opened(o, *made[o.head]) if o.head in made and first[o.tenant, o.run, o.gen] is o else None
+            o.row(made[o.head][0], lease_until=made[o.head][1])
+            if o.head in made and first[o.tenant, o.run, o.gen] is o
+            else None
             for o in openings
         ]
 
@@ -216,30 +218,6 @@ def _bytes_of(entries: Sequence[Entry]) -> tuple[list[Any], ...]:
     return ([e.header for e in entries], [e.body for e in entries], [e.salt for e in entries], values, blobs)
 
 
-def _opened(opening: Opening, run_key: int, lease_until: int) -> RunRow:
-    o = opening
-    return RunRow(
-        run_key=run_key,
-        tenant=o.tenant,
-        run=o.run,
-        gen=o.gen,
-        flow=o.flow,
-        by=o.by,
-        status="queued",
-        code="",
-        quarantined=False,
-        opened_at=o.opened_at,
-        window_end=o.window_end,
-        head=o.head,
-        seq=1,
-        post_head=o.head,
-        post_seq=0,
-        epoch=0 if o.worker is None else 1,
-        worker=o.worker,
-        lease_until=lease_until,
-    )
-
-
 async def _find_units(connection: Connection, units: Sequence[Unit]) -> list[bool]:
     """Which of them end in the entry that stands in their place: a hash speaks for all before it."""
     places = ([u.run_key for u in units], [LANES[u.lane] for u in units], [u.seq_after for u in units])
@@ -256,7 +234,7 @@ async def _find_opening(connection: Connection, opening: Opening) -> RunRow | No
     if row is None or entry_hash(row["header"]) != opening.head:
         return None
     # As it was made: whoever holds it by now, the appends of this caller find out.
-    return _opened(opening, row["run_key"], row["lease_until"])
+    return opening.row(row["run_key"], lease_until=row["lease_until"])
 
 
 def _meaning(exc: BaseException, units: Sequence[Unit], openings: Sequence[Opening]) -> RemitError | BaseException:

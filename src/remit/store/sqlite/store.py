@@ -29,6 +29,7 @@ import apsw
 from remit.clock import Clock, SystemClock
 from remit.errors import StoreClosed
 from remit.store.batch import GroupCommit
+from remit.store.opened import Opened
 from remit.store.protocol import (
     Checkup,
     Claim,
@@ -56,7 +57,7 @@ T = TypeVar("T")
 _NEAR_ENTRIES_MAX = 200  # longer journals are read by the far reader
 
 
-class SqliteStore:
+class SqliteStore(Opened):
     """A store in one SQLite file; see the protocol.
 
     url_or_path: `sqlite:///relative.db`, `sqlite:////absolute.db` or a path. Raises Refused `url.refused`.
@@ -64,12 +65,11 @@ class SqliteStore:
     """
 
     def __init__(self, url_or_path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
+        super().__init__()
         self.path = sqlite_path(os.fspath(url_or_path))
         self.url = f"sqlite:///{self.path}"
         self.counters = Counters()
         self._clock_given, self._clock = clock is not None, clock or SystemClock()
-        self._is_open, self._pid = False, os.getpid()
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._ledger: Ledger | None = None
         self._writer: SqliteWriter
         self._group: GroupCommit
@@ -171,19 +171,6 @@ class SqliteStore:
 
     async def examine(self) -> list[Checkup]:
         return await self._read_far(lambda c: sqlite_doctor.examine(c, self.path, self.ledger, self._clock.now()))
-
-    def _check_process(self) -> None:
-        if not self._is_open:
-            raise StoreClosed("Nothing was done: the store is closed.")
-        if os.getpid() != self._pid:
-            raise StoreClosed(
-                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
-            )
-
-    def _check(self) -> None:
-        self._check_process()
-        if asyncio.get_running_loop() is not self._loop:
-            raise StoreClosed("Nothing was done: the store was opened in another event loop.", code="store.loop")
 
     def _read(self, read: Callable[[apsw.Connection], T]) -> T:
         """A short read on the loop."""

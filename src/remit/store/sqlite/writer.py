@@ -237,26 +237,7 @@ def _open_run(connection: apsw.Connection, opening: Opening, now: int) -> RunRow
     key = connection.execute(_INSERT_RUN, values).get
     if key is None:
         return None
-    return RunRow(
-        run_key=key,
-        tenant=o.tenant,
-        run=o.run,
-        gen=o.gen,
-        flow=o.flow,
-        by=o.by,
-        status="queued",
-        code="",
-        quarantined=False,
-        opened_at=o.opened_at,
-        window_end=o.window_end,
-        head=o.head,
-        seq=1,
-        post_head=o.head,
-        post_seq=0,
-        epoch=epoch,
-        worker=o.worker,
-        lease_until=lease_until,
-    )
+    return o.row(key, lease_until=lease_until)
 
 
 def _meaning(exc: apsw.Error, units: Sequence[Unit]) -> StoreError | Tampered | ValueRefused:

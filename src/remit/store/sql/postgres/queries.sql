@@ -263,9 +263,10 @@ SELECT origin, clock FROM remit.ledger;
 
 -- name: count_runs
 -- Runs, and those in quarantine.
-SELECT count(*) AS runs, count(*) FILTER (WHERE quarantined) AS quarantined FROM remit.run;
+SELECT count(*) AS runs, count(*) FILTER (WHERE quarantined) AS quarantined FROM remit.run
+WHERE left(run, 6) <> 'remit:';
 
 -- name: count_stale
 -- Runs whose lease ran out and that nobody took over.
-SELECT count(*) FROM remit.run WHERE worker IS NOT NULL
+SELECT count(*) FROM remit.run WHERE worker IS NOT NULL AND NOT quarantined
   AND lease_until <= coalesce($1::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8);

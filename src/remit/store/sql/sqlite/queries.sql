@@ -144,8 +144,8 @@ SELECT origin, made_at, clock FROM ledger;
 
 -- name: count_stale
 -- Runs whose lease ran out and that nobody took over.
-SELECT count(*) FROM run WHERE worker IS NOT NULL AND lease_until <= ?1;
+SELECT count(*) FROM run WHERE worker IS NOT NULL AND quarantined = 0 AND lease_until <= ?1;
 
 -- name: count_runs
 -- Runs, and those in quarantine.
-SELECT count(*), coalesce(sum(quarantined), 0) FROM run;
+SELECT count(*), coalesce(sum(quarantined), 0) FROM run WHERE substr(run, 1, 6) <> 'remit:';

@@ -1,0 +1,31 @@
+"""Opened: who may use a store that is open, which is the process and the event loop that opened it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from remit.errors import StoreClosed
+
+
+class Opened:
+    """The part of a store that knows whether it may be used. Every call passes `_check` first."""
+
+    def __init__(self) -> None:
+        self._is_open, self._pid = False, os.getpid()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _check_process(self) -> None:
+        """For what may come from another thread's loop. Raises StoreClosed: closed, or opened before a fork."""
+        if not self._is_open:
+            raise StoreClosed("Nothing was done: the store is closed.")
+        if os.getpid() != self._pid:
+            raise StoreClosed(
+                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
+            )
+
+    def _check(self) -> None:
+        """Raises StoreClosed, also in another event loop."""
+        self._check_process()
+        if asyncio.get_running_loop() is not self._loop:
+            raise StoreClosed("Nothing was done: the store was opened in another event loop.", code="store.loop")
