@@ -21,7 +21,8 @@ from bench.raw import Raw, group_rate, insert_rate, raw_for, row_of
 from bench.timing import timing
 from remit.facts import chain
 from remit.facts.entry import BODY_TAG, ENTRY_TAG, VALUE_TAG, Entry, Identity, Pen, genesis, value_digest
-from remit.facts.kinds import AttemptStarted, ContractPin, RunOpened, StepDone, write
+from remit.facts.kinds import AttemptStarted, RunOpened, StepDone, write
+from remit.facts.rules import ContractPin
 
 STEPS, RUNS = 10, 200
 STEPS_LONG = 10_000

@@ -182,6 +182,22 @@ class LeaseLost(RemitError):
     exit_status = 3
 
 
+class Moved(RemitError):
+    """What a commit rests on changed before it came; nothing was written, and it can be judged again.
+
+    what: "authority" (directory or policy), "post" (somebody left something for the run), "business" (another run
+    holds the business key), "ceiling" (others used it up).
+    """
+
+    code = "commit.moved"
+    hint = "Nothing was written. Call again: it is judged by what holds now."
+    exit_status = 3
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"Nothing was written: what it rests on has moved ({what}).")
+        self.what = what
+
+
 class DefinitionIncompatible(RemitError):
     """The journal has calls that the code no longer makes; no step was run, none was written.
 

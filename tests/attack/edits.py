@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from remit.facts import kinds
 from remit.facts.entry import HEADER, Entry, Identity, Lane, Pen, entry_hash
-from remit.facts.kinds import Fact
+from remit.facts.fact import Fact
 from tests.attack.siege import NEIGHBOUR, VICTIM, Edit
 from tests.support.journal import SALT
 from tests.support.vault import Kept, Ledger, renumbered

@@ -16,7 +16,8 @@ import pytest
 import remit
 from remit.engine import incidents
 from remit.facts.entry import Pen
-from remit.facts.kinds import CancelAsked, Fact, QuarantineLifted, RunQuarantined, SignalSent, write
+from remit.facts.fact import Fact
+from remit.facts.kinds import CancelAsked, QuarantineLifted, RunQuarantined, SignalSent, write
 from remit.store.protocol import RunRow, Store, Unit
 from tests.spec.conftest import Storage
 from tests.support.journal import SALT, identity_of

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from remit.facts import chain, view
 from remit.facts.entry import HEADER, Entry, Identity, Lane, Pen, genesis, value_digest
-from remit.facts.kinds import AttemptStarted, ContractPin, Fact, RunEnded, RunOpened, SignalSent, StepDone, write
+from remit.facts.fact import Fact
+from remit.facts.kinds import AttemptStarted, RunEnded, RunOpened, SignalSent, StepDone, write
+from remit.facts.rules import ContractPin
 from remit.store.protocol import Move, Opening, RunRow, Store, Stored, Unit
 
 TENANT = "default"

@@ -15,7 +15,8 @@ from typing import Any
 from remit.canonical import encode
 from remit.facts import kinds
 from remit.facts.entry import ENTRY_TAG, HEADER, Entry, Identity, Pen, body_digest, entry_hash, genesis, value_digest
-from remit.facts.kinds import ContractPin, Fact
+from remit.facts.fact import Fact
+from remit.facts.rules import ContractPin
 
 FILE = Path(__file__).with_name("entries.json")
 LEDGER = "00112233445566778899aabbccddeeff"

@@ -15,7 +15,7 @@ from typing import Literal
 
 from remit.canonical import encode
 from remit.errors import DeclarationRefused
-from remit.facts.kinds import ContractPin
+from remit.facts.rules import ContractPin
 
 Risk = Literal["low", "medium", "high"]
 

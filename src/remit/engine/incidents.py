@@ -19,8 +19,10 @@ from remit.engine.outcome import detail
 from remit.errors import LeaseLost, StoreUnavailable, Tampered
 from remit.facts import chain, kinds
 from remit.facts.entry import SALT_BYTES, Identity, Pen
-from remit.facts.kinds import ContractPin, Fact, QuarantineLifted, RunOpened
+from remit.facts.fact import Fact
+from remit.facts.kinds import QuarantineLifted, RunOpened
 from remit.facts.machine import RESERVED_KINDS
+from remit.facts.rules import ContractPin
 from remit.store.protocol import RunRow, Stored, Unit
 
 INCIDENTS = "remit:incidents"

@@ -38,7 +38,8 @@ from remit.facts.entry import (
     genesis,
     value_digest,
 )
-from remit.facts.kinds import FORMS, Fact
+from remit.facts.fact import Fact
+from remit.facts.kinds import FORMS
 
 
 class Heads(NamedTuple):

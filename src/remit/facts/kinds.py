@@ -1,30 +1,19 @@
 """Kinds: what each entry says, as frozen structs in past tense.
 
-A field that has its default is left out of the bytes, so a later version may add one
-without making an old entry unreadable. Fields stand in code-point order, because that is
-the order in which they are hashed.
+An effect leaves three: the gate's judgement and the intention in one append, before the
+outside world is touched, and the settlement after it answered. A journal that ends in an
+intention is in doubt. What others leave in lane `post` counts from the entry of lane
+`main` that names it by its hash.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-import msgspec
-
 from remit.canonical import Form
-
-
-class Fact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of an entry."""
-
-
-class ContractPin(Fact, frozen=True, kw_only=True):
-    """The contract that a run was opened under, as facts."""
-
-    resume: list[str]  # role names in order, or ["anyone"]
-    risk: str  # low, medium, high
-    version: str
-    window: int  # microseconds
+from remit.facts.fact import Fact
+from remit.facts.judgement import Bound, Question, Verdict
+from remit.facts.rules import ContractPin, PolicyPin
 
 
 class RunOpened(Fact, frozen=True, kw_only=True):
@@ -76,18 +65,107 @@ class RaceWon(Fact, frozen=True, kw_only=True):
     winner: int  # position of the winner, from 0
 
 
+class EvidenceTaken(Fact, frozen=True, kw_only=True):
+    """A fact that effects may rest on, with the time until which they may; the value is the fact."""
+
+    again: bool = False  # the gate took it again, with the same salt, so that equal values have equal digests
+    as_of: int  # microseconds UTC
+    evidence: str  # its name
+    until: int  # microseconds UTC
+
+
+class GateJudged(Fact, frozen=True, kw_only=True):
+    """The gate was asked and answered. Of a plain resume it stands here only where the answer was not to go on."""
+
+    question: Question
+    verdict: Verdict
+
+
+class Reservation(Fact, frozen=True, kw_only=True):
+    """What an intention takes of a ceiling, until it is settled."""
+
+    amount: int  # minor units
+    scope: str  # "pay.amount/month/2026-11"
+
+
+class EffectIntended(Fact, frozen=True, kw_only=True):
+    """The run is about to touch the outside world, and says so first. The value is the request."""
+
+    approval: str = ""  # id of the question whose answer this uses up
+    authority: int  # head seq of `remit:authority` that the judge saw
+    business: str = ""  # digest of the business key that it holds
+    decision: str = ""  # hash of the posted decision
+    effect: str  # declared name of the effect
+    key: str  # idempotency key that the outside world is given
+    request: str  # salted digest of the request bytes: the header's `value`
+    reserved: list[Reservation] = []
+
+
+class ValueLost(Fact, frozen=True, kw_only=True):
+    """An outcome that could not be stored, and what is known of it."""
+
+    digest: str = ""  # hex SHA-256 of its bytes, where it had any
+    reason: str  # code of the error: "value.refused"
+    size: int = 0  # bytes, where it had any
+
+
+class EffectSettled(Fact, frozen=True, kw_only=True):
+    """The outside world answered; the value is the outcome, or {"detail": why, in words}."""
+
+    error: str = ""  # qualified name of what was raised
+    found: Literal["", "probe", "person"] = ""  # how a doubt was ended; "" where there was none
+    item: str = ""  # hash of the posted resolution, where a person ended the doubt
+    lost: ValueLost | None = None  # it is done, and its outcome could not be stored
+    state: Literal["ok", "failed", "did_not_happen"]
+    took: int = 0  # microseconds
+
+
+class EffectRefused(Fact, frozen=True, kw_only=True):
+    """The answer to this call was no, and the flow was told; the value is {"detail": why, in words}."""
+
+    ask: str = ""  # id of the question that was denied
+    code: str  # error code that the flow was given
+    item: str = ""  # hash of the posted decision
+
+
+class ApprovalAsked(Fact, frozen=True, kw_only=True):
+    """A person is asked. The value is the request, with the salt that its intention will have."""
+
+    ask: str  # random, single use; not a capability
+    authority: int  # head seq of `remit:authority`
+    bound: Bound
+    call: str  # name of the call that waits
+    instead_of: str = ""  # the question that this one follows, whose answer is void
+    until: int  # microseconds UTC
+
+
+class ApprovalVoided(Fact, frozen=True, kw_only=True):
+    """A question, or its answer, holds no longer."""
+
+    ask: str
+    codes: list[str]  # dotted finding codes, each naming what changed: "approval.payload"
+
+
+class ApprovalUsed(Fact, frozen=True, kw_only=True):
+    """The flow's own question was answered with yes, and the gate let it count; the value is {"detail": the reason}."""
+
+    ask: str
+    item: str  # hash of the posted decision
+
+
 class RunParked(Fact, frozen=True, kw_only=True):
     """The attempt ended and the run waits; the value is {"detail": why, in words}."""
 
     calls: list[str] = []  # failed calls that run again at the next attempt
     code: str  # error code of what stopped it
-    reason: Literal["repair"]
+    reason: Literal["repair", "approval", "doubt", "evidence", "authority"]
 
 
 class RunEnded(Fact, frozen=True, kw_only=True):
     """The run is over; the value is its outcome, or {"detail": why, in words}."""
 
     code: str = ""
+    item: str = ""  # hash of the posted CancelAsked that ended it
     status: Literal["completed", "failed", "abandoned", "expired", "cancelled"]
 
 
@@ -97,6 +175,27 @@ class SignalSent(Fact, frozen=True, kw_only=True):
 
 class CancelAsked(Fact, frozen=True, kw_only=True):
     """Somebody asked for the run to end; the value is the reason."""
+
+
+class ApprovalDecided(Fact, frozen=True, kw_only=True):
+    """In lane `post`: a person answered a question; the value is {"detail": the reason}. The writer is the decider."""
+
+    alone: bool = False  # the decider is the executor or `behalf`, which the rule allows in writing
+    ask: str
+    asked: str  # hash of the ApprovalAsked that was shown
+    assurance: Literal["asserted", "session", "passkey"] = "asserted"  # how surely the decider was known
+    authority: int  # head seq of `remit:authority` that the roles were read at
+    choice: Literal["approve", "deny"]
+    meaning: str  # what a yes or no to this means, as it was shown
+    roles: list[str]  # that the decider held then, in order
+
+
+class DoubtResolved(Fact, frozen=True, kw_only=True):
+    """In lane `post`: a person says what became of an effect; the value is {"evidence": words, "outcome": JSON}."""
+
+    call: str  # name of the effect's call
+    intended: str  # hash of the EffectIntended that it is about
+    state: Literal["ok", "did_not_happen"]
 
 
 class RunQuarantined(Fact, frozen=True, kw_only=True):
@@ -116,6 +215,45 @@ class QuarantineLifted(Fact, frozen=True, kw_only=True):
     run: str
 
 
+class RoleGranted(Fact, frozen=True, kw_only=True):
+    """In `remit:authority`: a principal holds a role from here on; the value is {"detail": the reason}."""
+
+    principal: str
+    role: str
+
+
+class RoleRevoked(Fact, frozen=True, kw_only=True):
+    """In `remit:authority`: a principal holds a role no longer; the value is {"detail": the reason}."""
+
+    principal: str
+    role: str
+
+
+class PrincipalDisabled(Fact, frozen=True, kw_only=True):
+    """In `remit:authority`: nothing goes on under this principal; the value is {"detail": the reason}."""
+
+    principal: str
+
+
+class PrincipalEnabled(Fact, frozen=True, kw_only=True):
+    """In `remit:authority`: the principal counts again; the value is {"detail": the reason}."""
+
+    principal: str
+
+
+class PrincipalLinked(Fact, frozen=True, kw_only=True):
+    """In `remit:authority`: two principals are one person; the value is {"detail": the reason}."""
+
+    person: str  # the principal that speaks for the person
+    principal: str
+
+
+class PolicySet(Fact, frozen=True, kw_only=True):
+    """In `remit:authority`: the operators' policy is this one from here on; the value is {"detail": the reason}."""
+
+    policy: PolicyPin
+
+
 KINDS: dict[str, type[Fact]] = {
     kind.__name__: kind
     for kind in (
@@ -125,12 +263,28 @@ KINDS: dict[str, type[Fact]] = {
         StepFailed,
         ValueDrawn,
         RaceWon,
+        EvidenceTaken,
+        GateJudged,
+        EffectIntended,
+        EffectSettled,
+        EffectRefused,
+        ApprovalAsked,
+        ApprovalVoided,
+        ApprovalUsed,
         RunParked,
         RunEnded,
         SignalSent,
         CancelAsked,
+        ApprovalDecided,
+        DoubtResolved,
         RunQuarantined,
         QuarantineLifted,
+        RoleGranted,
+        RoleRevoked,
+        PrincipalDisabled,
+        PrincipalEnabled,
+        PrincipalLinked,
+        PolicySet,
     )
 }
 

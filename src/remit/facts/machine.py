@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from remit.facts.kinds import Fact, RunEnded
+from remit.facts.fact import Fact
+from remit.facts.kinds import RunEnded
 
 
 class Status(StrEnum):

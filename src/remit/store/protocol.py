@@ -6,15 +6,17 @@ append compares head, epoch and lease in the statement that writes, so a worker 
 its run finds out by writing nothing.
 
     Unit      entries of one run, written whole or not at all
+    Fence     what must be true of another journal when a unit is committed
+    Mark      a row beside the run's own that is written in the same commit: a key taken, an amount reserved
     Opening   a run that may not exist yet, with its first entry
     RunRow    the row that a run has: where its chains end, who holds it, and an index
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from remit.facts.entry import Entry, Lane
 
@@ -64,12 +66,85 @@ class Move:
     release: bool = False  # the attempt is over: worker and lease are cleared
 
 
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Where the journal `remit:authority` must still end when the unit is committed; it can't move until then."""
+
+    run_key: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeKey:
+    """Hold a business key for one call of this run. Taken by the same call already is no conflict."""
+
+    key: str  # hex digest
+    call: str  # name of the call
+
+
+@dataclass(frozen=True, slots=True)
+class FreeKey:
+    """Give a business key back that this run holds."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Add to what is used of a ceiling, unless that would be more than `max`."""
+
+    scope: str
+    amount: int  # minor units, 0 or more
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreserve:
+    """Take back what was reserved."""
+
+    scope: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAsk:
+    """A question that waits for a person, for the inbox."""
+
+    ask: str
+    call: str
+    roles: tuple[str, ...]  # all that may answer, in order
+    asked_at: int  # microseconds UTC
+    until: int  # microseconds UTC
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsk:
+    """The question needs no answer any more; it stays readable by its id."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """A row of the outbox, which webhooks and the live stream read."""
+
+    kind: str  # "approval.asked"
+    data: bytes  # JSON
+
+
+Mark = TakeKey | FreeKey | Reserve | Unreserve | OpenAsk | CloseAsk | Announce
+
+# Why a unit was not written: head, epoch or lease; or what it rests on moved, and it can be judged again.
+Loss = Literal["lease", "authority", "post", "business", "ceiling"]
+
+
 @dataclass(slots=True)
 class Unit:
     """Entries of one run and lane that are written together, and what must still be true of its row.
 
     epoch: of the lease that must still hold; None for lane post and for journals of Remit's own,
     which need no lease and compare the head alone.
+    fence, post_seq, TakeKey, Reserve: conditions beside the run's own; where one fails nothing of the unit is written.
     """
 
     run_key: int
@@ -81,6 +156,14 @@ class Unit:
     epoch: int | None
     move: Move | None = None
     quarantine: tuple[int, bool] | None = None  # run key whose overlay is set or cleared in the same commit
+    fence: Fence | None = None
+    post_seq: int | None = None  # where lane post must still end
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether it may be refused although the lease holds. Such a unit is never joined with another."""
+        return self.fence is not None or self.post_seq is not None or bool(self.marks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +245,59 @@ class RunFilter:
     before_key: int | None = None  # only runs opened before this one
 
 
+class Peek(NamedTuple):
+    """Where lane main of a journal ends, and the store's clock at that moment."""
+
+    seq: int
+    head: bytes
+    now: int  # microseconds UTC
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """Who holds a business key."""
+
+    run: str
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskRow:
+    """A question, as an index: what it asks is read from the run's verified journal."""
+
+    number: int  # rises with each question
+    ask: str
+    run_key: int
+    run: str
+    call: str
+    roles: tuple[str, ...]
+    asked_at: int
+    until: int
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AskFilter:
+    """Which open questions `list_asks` gives, oldest first."""
+
+    tenant: str
+    role: str | None = None
+    limit: int = 20
+    after: int = 0  # only questions with a higher number
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """Something to be told to the outside, in order of number."""
+
+    number: int
+    tenant: str
+    run: str
+    kind: str
+    data: bytes
+    at: int  # microseconds UTC, of the commit
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
     """A process that holds or held runs, and where to look whether it lives."""
@@ -225,8 +361,19 @@ class Store(Protocol):
     async def append(self, unit: Unit) -> None:
         """Write a unit, durable on return. Units of one run are submitted in order of seq; several may wait at once.
 
-        Raises LeaseLost where head, epoch or lease were not as the unit says: nothing of it was written,
-        other units of the same commit were. Raises CommitUnknown where the answer was lost for good.
+        Raises LeaseLost where head, epoch or lease were not as the unit says, Moved where something else that it
+        rests on was not: nothing of it was written, other units of the same commit were. Where both are so, LeaseLost.
+        Raises CommitUnknown where the answer was lost for good.
+        """
+        ...
+
+    async def transact(self, build: Callable[[Any], Any], *, limit_ms: int) -> None:
+        """Write a unit together with the caller's own rows, in one transaction and alone.
+
+        build: is given the connection (apsw's; of asyncpg, where it is awaited) and returns the unit. Where it raises,
+        takes longer than limit_ms, ends the transaction itself, or the unit is not written: nothing at all is.
+        Raises what `build` raised, Refused `transact.late`, `transact.ended` or `transact.store` (a store without
+        rows of the caller's), and as `append` does.
         """
         ...
 
@@ -253,6 +400,28 @@ class Store(Protocol):
     async def read_run(self, run_key: int) -> Stored | None: ...
 
     async def list_rows(self, which: RunFilter) -> list[RunRow]: ...
+
+    async def peek(self, run_key: int) -> Peek | None:
+        """Where a journal ends now. One round trip; asked before every turn."""
+        ...
+
+    async def read_key(self, tenant: str, key: str) -> KeyRow | None:
+        """Who holds a business key."""
+        ...
+
+    async def read_used(self, tenant: str, scope: str) -> int:
+        """What is used of a ceiling, minor units; 0 for one that nobody reserved of."""
+        ...
+
+    async def read_ask(self, tenant: str, ask: str) -> AskRow | None:
+        """A question by its id, open or closed."""
+        ...
+
+    async def list_asks(self, which: AskFilter) -> list[AskRow]: ...
+
+    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
+        """What was announced with a higher number, in order."""
+        ...
 
     async def put_worker(self, row: WorkerRow) -> None:
         """Record a worker before it holds its first run."""

@@ -1,0 +1,152 @@
+"""Judgement: what the gate was asked and what it answered, as facts.
+
+    Question    all that bears on one crossing, each part with the version it was read at
+    Verdict     resume, revalidate or abandon, with what each check found
+
+Both are journaled, so that anybody can call the judge again with the same question. A
+question holds names, numbers and digests; what people or models wrote stays in values.
+Fields stand in code-point order, because that is the order in which they are hashed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from remit.facts.fact import Fact
+
+Decision = Literal["resume", "revalidate", "abandon"]
+Check = Literal["objective", "identity", "authority", "evidence", "policy", "effects", "duplicates", "approval"]
+
+
+class Who(Fact, frozen=True, kw_only=True):
+    """A principal, as the directory has it at the version that the question names."""
+
+    disabled: bool = False
+    known: bool = False  # the directory has an entry about it
+    person: str = ""  # the principal of the person behind it, where that is another one
+    principal: str
+    roles: list[str] = []  # in order
+
+
+class Need(Fact, frozen=True, kw_only=True):
+    """A person's yes that a rule demands."""
+
+    alone: bool = False  # executor and `behalf` may decide themselves; written out, and loud
+    immaterial: list[str] = []  # fields of the request whose change leaves an approval valid, in order
+    roles: list[str]  # the decider must hold one of these; in order
+    source: str  # "contract", "pinned contract", "policy", "flow"
+    within: int  # microseconds from the asking
+
+
+class Limit(Fact, frozen=True, kw_only=True):
+    """A ceiling, what this effect would add to it, and what is used of it already."""
+
+    amount: int | None = None  # minor units that the request states; None where that is no whole number
+    currency: str = ""  # of the ceiling; "" where it has none
+    field: str
+    max: int  # minor units
+    per: str  # effect, run, day, month
+    scope: str  # what shares this ceiling: "pay.amount/month/2026-11"
+    source: str
+    stated: str = ""  # currency that the request states
+    used: int = 0  # minor units, settled or reserved, without this effect
+
+
+class Basis(Fact, frozen=True, kw_only=True):
+    """One piece of evidence that the effect rests on."""
+
+    digest: str = ""  # of the value as it stands now; "" where there is none
+    failed: bool = False  # it was to be taken again and could not be
+    name: str
+    relied: str = ""  # digest of the value that the flow relied on, where it is another one
+    until: int = 0  # microseconds UTC; until then it may be relied on
+
+
+class Bound(Fact, frozen=True, kw_only=True):
+    """What an approval is bound to. One field that differs, and the approval is void."""
+
+    connector: str = ""  # digest of where the effect goes
+    contract: str = ""  # digest of the contract that the code declares
+    effect: str  # declared name of the effect; "" for a question that the flow itself asks
+    evidence: dict[str, str] = {}  # digest by name
+    material: str = ""  # digest of the request without its immaterial fields, where it has such
+    policy: str = ""  # digest of the operators' policy; "" while there is none
+    request: str  # salted digest of the request bytes, which are what is executed
+    roles: list[list[str]] = []  # of each need
+    shown: str = ""  # digest of what the approver is shown
+    version: str = ""  # of the effect
+    within: int = 0  # microseconds from the asking; the shortest of all needs
+
+
+class Crossing(Fact, frozen=True, kw_only=True):
+    """The effect that is about to be performed, or the question that the flow asks."""
+
+    bound: Bound
+    business: str = ""  # digest of the business key; "" where it has none
+    key: str = ""  # idempotency key that the outside world is given
+    name: str  # of the call: "place_order#2"
+    own: Literal["", "ok", "failed", "in_doubt"] = (
+        ""  # what became of this very call before; its own resent doubt is ""
+    )
+    rival: str = ""  # another run (or another call) that holds the business key
+
+
+class Answer(Fact, frozen=True, kw_only=True):
+    """A decision that was taken on this crossing, with what holds of its decider then and now."""
+
+    asked_at: int  # microseconds UTC
+    ask: str
+    at: int  # microseconds UTC, of the decision
+    binding: bool = True  # it names the very question, as it was shown
+    bound: Bound
+    by: Who  # the decider, now
+    choice: Literal["approve", "deny"]
+    granted_after: bool = False  # the role was granted after the question was asked
+    roles: list[str]  # that the decider held when deciding, in order
+    until: int  # microseconds UTC; the end of its window
+    used: bool = False
+
+
+class Question(Fact, frozen=True, kw_only=True):
+    """All that the judge is told about one crossing. `effect` None is a plain resume."""
+
+    answer: Answer | None = None
+    authority: int  # head seq of `remit:authority` that all of this was read at
+    behalf: Who | None = None
+    cancelled: bool = False
+    ceilings: list[Limit] = []
+    doubts: list[str] = []  # names of other effects of this run that are in doubt
+    effect: Crossing | None = None
+    evidence: list[Basis] = []
+    executor: Who
+    forbidden: bool = False  # the operators' policy forbids this effect
+    head: str  # hash of the last entry of lane main
+    needs: list[Need] = []
+    now: int  # microseconds UTC: the latest of wall time and the last entry
+    pinned_contract: str = ""  # digest that the run was opened under, where the code declares another
+    pinned_policy: str = ""  # digest that the run was opened under, where another holds today
+    regressed: bool = False  # wall time stood behind the last entry
+    resume: list[list[str]] = []  # of each contract, the roles of which the executor must hold one; none for "anyone"
+    risk: str
+    seq: int  # of the last entry of lane main
+    unanswered: str = ""  # why a predicate could not say whether approval is needed: the name of its error
+    wanted: Literal["", "yes", "no", "unknown"] = ""  # what `still_wanted` says; "" where nobody is asked
+    window_end: int  # microseconds UTC, as policy caps it today
+
+
+class Finding(Fact, frozen=True, kw_only=True):
+    """What one check found. A plain yes has nothing but its name."""
+
+    check: Check
+    code: str = ""  # dotted: "approval.payload"; a note where ok is true
+    detail: str = ""  # a name, number or digest that it is about
+    ok: bool = True
+    verdict: Literal["", "revalidate", "abandon"] = ""  # what this finding asks for
+
+
+class Verdict(Fact, frozen=True, kw_only=True):
+    """The answer. The worst finding decides; all eight stand here in order."""
+
+    code: str = ""  # snake_case outcome code of the finding that decided; "" for resume
+    decision: Decision
+    findings: list[Finding]
