@@ -47,7 +47,7 @@ class Tongue:
         won = [unit.run_key not in self.lost for unit in units]
         self.written += [e for unit, is_won in zip(units, won, strict=True) if is_won for e in unit.entries]
         opened: list[RunRow | None] = [None for _ in openings]
-        return Answers(won, opened)
+        return Answers([None if is_won else "lease" for is_won in won], opened)
 
 
 def unit(key: int, seq: int = 1) -> Unit:

@@ -6,8 +6,10 @@ While one batch is being written the next one gathers, so a batch grows with the
 a lone run never waits for company.
 
     one unit per run, lane and batch   entries of a run that come while its unit waits join that unit
+    a unit with conditions of its own  is never joined: it stands in line, and is in the batch after that
     a losing unit                      matches no row and gets its own answer; the others commit
     an unexpected error                the batch is rolled back and each unit is tried alone
+    a transaction of the caller's      is alone: after the batch that waits, before the one that gathers meanwhile
 
 A very small batch on an embedded database is written on the calling thread: two hops
 between threads would cost more than they free.
@@ -16,18 +18,19 @@ between threads would cost more than they free.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextvars
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from remit.errors import CommitUnknown, LeaseLost, StoreClosed, StoreUnavailable
-from remit.store.protocol import Counters, Opening, RunRow, Unit
+from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
+from remit.store.protocol import Counters, Loss, Opening, RunRow, Unit
 
 
 class Answers(NamedTuple):
     """What became of a batch that was committed, in the order in which it was given."""
 
-    written: list[bool]  # per unit: False where head, epoch or lease were not as it said
+    lost: list[Loss | None]  # per unit: None where it was written, or why nothing of it was
     opened: list[RunRow | None]  # per opening: its row, or None where the id is taken
 
 
@@ -47,10 +50,20 @@ class Committer(Protocol):
         ...
 
 
+Alone = Callable[[], Awaitable[tuple[Unit, Loss | None]]]  # writes a unit in a transaction of its own
+
+
 @dataclass(slots=True)
 class _Waiting:
     unit: Unit
-    futures: list[asyncio.Future[bool]]
+    futures: list[asyncio.Future[Loss | None]]
+
+
+@dataclass(slots=True)
+class _WaitingAlone:
+    write: Alone
+    context: contextvars.Context  # of the caller, whose code it runs
+    future: asyncio.Future[tuple[Unit, Loss | None] | BaseException]
 
 
 @dataclass(slots=True)
@@ -68,8 +81,9 @@ class GroupCommit:
     def __init__(self, committer: Committer, counters: Counters) -> None:
         self._committer, self._counters = committer, counters
         self._loop = asyncio.get_running_loop()
-        self._units: dict[tuple[int, str], _Waiting] = {}
+        self._lines: dict[tuple[int, str], list[_Waiting]] = {}  # by run and lane; the first of each is written next
         self._openings: list[tuple[Opening, asyncio.Future[RunRow | None]]] = []
+        self._alone: list[_WaitingAlone] = []
         self._is_scheduled = False
         self._was_small = True
         self._writing: asyncio.Task[None] | None = None
@@ -78,21 +92,40 @@ class GroupCommit:
     async def append(self, unit: Unit) -> None:
         """Write a unit; returns when it is durable. Raises as Store.append says."""
         self._check_open()
-        key = (unit.run_key, unit.lane)
-        waiting = self._units.get(key)
-        future: asyncio.Future[bool] = self._loop.create_future()
-        if waiting is None:
-            self._units[key] = _Waiting(unit, [future])
-        elif waiting.unit.head_after == unit.head_before:
-            _join(waiting.unit, unit)
-            waiting.futures.append(future)
+        line = self._lines.get((unit.run_key, unit.lane))
+        future: asyncio.Future[Loss | None] = self._loop.create_future()
+        if line is None:
+            self._lines[unit.run_key, unit.lane] = [_Waiting(unit, [future])]
+        elif unit.is_conditional or line[-1].unit.is_conditional:
+            # What it follows may yet be refused: it is written on its own, and the store says what became of it.
+            line.append(_Waiting(unit, [future]))
+        elif line[-1].unit.head_after == unit.head_before:
+            _join(line[-1].unit, unit)
+            line[-1].futures.append(future)
         else:
             # Both extend the same head and one of them loses; it hears so when the winner is written.
-            await asyncio.wait(waiting.futures)
-            raise _lost(unit)
+            await asyncio.wait(line[-1].futures)
+            raise _loss(unit, "lease")
         self._schedule()
-        if not await future:
-            raise _lost(unit)
+        lost = await future
+        if lost is not None:
+            raise _loss(unit, lost)
+
+    async def transact(self, write: Alone) -> None:
+        """Let `write` have the committer's connection to itself. Raises what it raises, and as Store.append says.
+
+        Once begun it is not stopped: a caller who goes away does not hear how it ended.
+        """
+        self._check_open()
+        waiting = _WaitingAlone(write, contextvars.copy_context(), self._loop.create_future())
+        self._alone.append(waiting)
+        self._schedule()
+        done = await waiting.future
+        if isinstance(done, BaseException):
+            raise done
+        unit, lost = done
+        if lost is not None:
+            raise _loss(unit, lost)
 
     async def open_run(self, opening: Opening) -> RunRow | None:
         """Make a run; None where its id is taken."""
@@ -105,11 +138,14 @@ class GroupCommit:
     async def close(self) -> None:
         """Write what waits, then refuse everything."""
         self._is_closed = True
-        while self._units or self._openings or self._writing is not None:
+        while self._is_anything_waiting() or self._writing is not None:
             if self._writing is not None:
                 await asyncio.wait([self._writing])
             else:
                 self._flush()
+
+    def _is_anything_waiting(self) -> bool:
+        return bool(self._lines or self._openings or self._alone)
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -125,20 +161,24 @@ class GroupCommit:
 
     def _flush(self) -> None:
         self._is_scheduled = False
-        if self._writing is not None or not (self._units or self._openings):
+        if self._writing is not None or not self._is_anything_waiting():
             return
         batch = self._take()
         is_small = len(batch) <= self._committer.inline_max
-        if is_small and self._was_small:
+        if is_small and self._was_small and not self._alone:
             self._write_now(batch)
         else:
             self._was_small = is_small
             self._writing = self._loop.create_task(self._write(batch))
 
     def _take(self) -> _Batch:
-        """All that waits; from here on a new batch gathers."""
-        batch = _Batch(list(self._units.values()), self._openings)
-        self._units, self._openings = {}, []
+        """All that waits, one unit of each line; from here on a new batch gathers."""
+        lines, batch = self._lines, _Batch(openings=self._openings)
+        self._lines, self._openings = {}, []
+        for place, line in lines.items():
+            batch.units.append(line[0])
+            if len(line) > 1:
+                self._lines[place] = line[1:]
         return batch
 
     def _write_now(self, batch: _Batch) -> None:
@@ -151,21 +191,44 @@ class GroupCommit:
             self._writing = self._loop.create_task(self._write(batch))
         else:
             self._answer(batch, answers)
+            if self._lines:  # somebody stood in line behind one of them
+                self._schedule()
 
     async def _write(self, batch: _Batch) -> None:
         """Write a batch, and then those that gathered meanwhile; small ones for the calling thread go by `_flush`."""
         try:
             await self._write_or_split(batch)
+            await self._write_alone()
             await asyncio.sleep(0)  # who was answered has a turn, so that what it does next shares a commit
-            while len(self._units) + len(self._openings) > self._committer.inline_max:
+            while self._alone or len(self._lines) + len(self._openings) > self._committer.inline_max:
                 await self._write_or_split(self._take())
+                await self._write_alone()
                 await asyncio.sleep(0)
         finally:
             self._writing = None
-            if self._units or self._openings:
+            if self._is_anything_waiting():
                 self._schedule()
 
+    async def _write_alone(self) -> None:
+        """Each that waits now; what comes meanwhile waits for the next batch, so that neither kind starves."""
+        turn, self._alone = self._alone, []
+        for waiting in turn:
+            if waiting.future.cancelled():
+                continue  # its caller went away before it began
+            done: tuple[Unit, Loss | None] | BaseException
+            try:
+                done = await self._loop.create_task(_awaited(waiting.write), context=waiting.context)
+            except BaseException as exc:  # it runs code of the caller's, and belongs to the caller alone
+                done = exc
+            else:
+                self._count(done[0], done[1])
+                self._counters.commits += 1
+            if not waiting.future.done():
+                waiting.future.set_result(done)
+
     async def _write_or_split(self, batch: _Batch) -> None:
+        if not batch:
+            return
         try:
             answers = await self._committer.commit([w.unit for w in batch.units], [o for o, _ in batch.openings])
         except (StoreUnavailable, CommitUnknown) as exc:
@@ -183,24 +246,33 @@ class GroupCommit:
             self._answer(batch, answers)
 
     def _answer(self, batch: _Batch, answers: Answers) -> None:
-        counters = self._counters
-        counters.commits += 1
-        counters.units += len(batch)
-        for waiting, is_written in zip(batch.units, answers.written, strict=True):
-            if is_written:
-                counters.entries += len(waiting.unit.entries)
-            else:
-                counters.lost += 1
+        self._counters.commits += 1
+        for waiting, lost in zip(batch.units, answers.lost, strict=True):
+            self._count(waiting.unit, lost)
             for future in waiting.futures:
                 if not future.done():  # its task may have been cancelled; what it wrote stays written
-                    future.set_result(is_written)
+                    future.set_result(lost)
         for (_, opened), row in zip(batch.openings, answers.opened, strict=True):
-            counters.entries += row is not None
+            self._counters.units += 1
+            self._counters.entries += row is not None
             if not opened.done():
                 opened.set_result(row)
 
+    def _count(self, unit: Unit, lost: Loss | None) -> None:
+        self._counters.units += 1
+        if lost is None:
+            self._counters.entries += len(unit.entries)
+        else:
+            self._counters.lost += 1
 
-def _lost(unit: Unit) -> LeaseLost:
+
+async def _awaited(write: Alone) -> tuple[Unit, Loss | None]:
+    return await write()
+
+
+def _loss(unit: Unit, lost: Loss) -> LeaseLost | Moved:
+    if lost != "lease":
+        return Moved(lost)
     held = "extended by somebody else" if unit.epoch is None else f"no longer held under epoch {unit.epoch}"
     return LeaseLost(f"Nothing was written: run key {unit.run_key} is {held}.")
 

@@ -189,7 +189,9 @@ class _MemoryRenewer:
 
 def draft_batch(draft: Draft, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
     """A batch of group commit, in the order in which it was given."""
-    return Answers([draft.append(unit) for unit in units], [draft.open_run(opening) for opening in openings])
+    return Answers(
+        [None if draft.append(unit) else "lease" for unit in units], [draft.open_run(opening) for opening in openings]
+    )
 
 
 def findings_of(state: State, now: int) -> list[Checkup]:

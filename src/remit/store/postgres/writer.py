@@ -35,7 +35,7 @@ from remit.store.postgres.connection import (
 )
 from remit.store.postgres.link import TRIES, Link
 from remit.store.postgres.rows import LANES, Q
-from remit.store.protocol import BLOB_BYTES_MIN, Opening, RunRow, Unit
+from remit.store.protocol import BLOB_BYTES_MIN, Loss, Opening, RunRow, Unit
 
 _APPEND, _APPEND_ONE, _APPEND_POST, _OPEN_RUNS = Q["append"], Q["append_one"], Q["append_post"], Q["open_runs"]
 _NO_EPOCH = -1
@@ -75,7 +75,7 @@ class PostgresWriter:
         is_plain = _is_plain(units, openings)
         if is_plain and not openings:
             won = await self._append(connection, units)
-            return Answers([unit.run_key in won for unit in units], [])
+            return Answers([None if unit.run_key in won else "lease" for unit in units], [])
         if is_plain and not units:
             return Answers([], await self._open_runs(connection, openings))
         async with connection.transaction():
@@ -99,7 +99,8 @@ class PostgresWriter:
         large = {_digest(e): e.value for e in _entries(kept, openings) if _is_large(e)}
         for digest in sorted(large):
             await connection.execute(Q["insert_blob"], digest, large[digest])
-        return Answers(written, await self._open_runs(connection, openings) if openings else [])
+        lost: list[Loss | None] = [None if is_written else "lease" for is_written in written]
+        return Answers(lost, await self._open_runs(connection, openings) if openings else [])
 
     async def _append(self, connection: Connection, units: Sequence[Unit]) -> set[int]:
         """Run keys of the units that won."""
@@ -156,15 +157,15 @@ class PostgresWriter:
             rest = [u for u, is_written in zip(units, written, strict=True) if not is_written]
             rest_openings = [o for o, row in zip(openings, opened, strict=True) if row is None]
             if not rest and not rest_openings:
-                return Answers(written, opened)
+                return Answers([None] * len(units), opened)
             answers = await self._write(connection, rest, rest_openings)
         except FAILURES as exc:
             if is_any_found or is_lost(exc):
                 raise CommitUnknown(f"The database took a commit and did not answer, twice: {why}; {exc}.") from exc
             raise _meaning(exc, units, openings) from exc
-        late, late_opened = iter(answers.written), iter(answers.opened)
+        late, late_opened = iter(answers.lost), iter(answers.opened)
         return Answers(
-            [is_written or next(late) for is_written in written],
+            [None if is_written else next(late) for is_written in written],
             [next(late_opened) if row is None else row for row in opened],
         )
 

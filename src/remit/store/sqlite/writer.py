@@ -137,7 +137,7 @@ class SqliteWriter:
             )
         except apsw.Error as exc:
             raise _meaning(exc, units) from exc
-        return Answers(written, opened)
+        return Answers([None if is_written else "lease" for is_written in written], opened)
 
     def _is_log_long(self) -> bool:
         if time.monotonic() < self._log_rest_until:
