@@ -1,0 +1,342 @@
+"""The gate: may this go on, here and now?
+
+    judge    a question in, a verdict out; eight checks, all of them, every time
+    faults   why an answer that a person gave does not count
+
+Nothing but the question decides. There is no clock, no store and no exception here, so that
+whoever holds the journaled question can ask again and must get the same verdict. Unknown
+means no: what could not be read comes as a fact that fails its check. The worst finding
+decides, and among equals the first, so one more yes can never outweigh a no.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Literal
+
+from remit.facts.judgement import Answer, Bound, Check, Finding, Limit, Question, Verdict, Who
+
+CHECKS: Final[tuple[Check, ...]] = (
+    "objective",
+    "identity",
+    "authority",
+    "evidence",
+    "policy",
+    "effects",
+    "duplicates",
+    "approval",
+)
+
+# The outcome code of a finding is its own with an underscore, but for these.
+_OUTCOMES: Final[dict[str, str]] = {
+    "objective.cancelled": "cancelled",
+    "objective.window_over": "window_over",
+    "objective.unwanted": "unwanted",
+    "identity.disabled": "resume_denied",
+    "identity.unknown": "resume_denied",
+    "authority.role": "resume_denied",
+    "ceiling.amount": "ceiling_exceeded",
+    "ceiling.currency": "ceiling_exceeded",
+    "ceiling.exceeded": "ceiling_exceeded",
+    "ceiling.negative": "ceiling_exceeded",
+    "approval.denied": "denied",
+}
+
+# The code of a field that an approval is bound to is `approval.` and its name, but for these.
+_BOUND_CODES: Final[dict[str, str]] = {"material": "payload", "request": "payload", "within": "window"}
+
+_BOUND_FIELDS: Final[tuple[tuple[str, str], ...]] = tuple(
+    (field, f"approval.{_BOUND_CODES.get(field, field)}") for field in Bound.__struct_fields__
+)
+
+_RISKS_WITHOUT_SENIORITY: Final = ("low", "medium")
+
+_Fault = tuple[str, str]  # dotted code, and the name that it is about
+
+
+def judge(question: Question) -> Verdict:
+    """The verdict on `question`: resume, revalidate (somebody or something has to say more) or abandon.
+
+    Total and pure. All eight findings stand in the verdict in the order of CHECKS; a finding's `code` is dotted
+    ("ceiling.exceeded"), the verdict's is the outcome code of the finding that decided ("ceiling_exceeded").
+    An abandonment with `denied` or `idempotency_conflict` is for the flow to hear; any other ends the run.
+
+    >>> from remit.facts.judgement import Bound, Crossing, Limit, Question, Who
+    >>> cut = Limit(amount=38_000_00, currency="GBP", field="amount", max=25_000_00, per="run",
+    ...             scope="pay.amount/run", source="policy", stated="GBP")
+    >>> buyer = Who(known=True, principal="agent:buyer", roles=["buyer"])
+    >>> pay = Crossing(bound=Bound(effect="pay", request="ab" * 32), name="pay")
+    >>> verdict = judge(Question(authority=7, ceilings=[cut], effect=pay, executor=buyer, head="cd" * 32,
+    ...                          now=1_000, resume=[["buyer"]], risk="high", seq=5, window_end=2_000))
+    >>> verdict.decision, verdict.code, verdict.findings[2].code, verdict.findings[2].detail
+    ('abandon', 'ceiling_exceeded', 'ceiling.exceeded', 'pay.amount/run')
+    """
+    findings = [check(question) for check in _CHECKS]
+    worst = None
+    for finding in findings:
+        if finding.verdict == "abandon":
+            worst = finding
+            break
+        if worst is None and finding.verdict == "revalidate":
+            worst = finding
+    if worst is None:
+        return Verdict(decision="resume", findings=findings)
+    decision: Literal["revalidate", "abandon"] = "abandon" if worst.verdict == "abandon" else "revalidate"
+    return Verdict(code=outcome_of(worst.code), decision=decision, findings=findings)
+
+
+def outcome_of(code: str) -> str:
+    """The snake_case outcome code of a dotted finding code: "authority.role" gives "resume_denied"."""
+    return _OUTCOMES.get(code) or code.replace(".", "_")
+
+
+def faults(question: Question) -> list[str]:
+    """Why the answer in `question` does not count: dotted codes, each once, in the order of the checks here.
+
+    Empty where it counts, and where there is none. Whether it was a yes or a no is no fault.
+    """
+    answer, effect = question.answer, question.effect
+    if answer is None or effect is None:
+        return []
+    codes = []
+    if not answer.binding:
+        codes.append("approval.binding")
+    if answer.used:
+        codes.append("approval.used")
+    if question.now > answer.until or answer.at > answer.until:
+        codes.append("approval.expired")
+    codes += _bound_faults(answer.bound, effect.bound, is_reworded=_is_reworded(question))
+    codes += _decider_faults(question, answer)
+    return codes
+
+
+def _objective(question: Question) -> Finding:
+    if question.cancelled:
+        return _no("objective", "abandon", "objective.cancelled")
+    if question.now > question.window_end:
+        return _no("objective", "abandon", "objective.window_over", str(question.window_end))
+    if question.wanted == "no":
+        return _no("objective", "abandon", "objective.unwanted")
+    if question.wanted == "unknown":
+        return _no("objective", "revalidate", "objective.unknown")
+    # A clock that was set back revives nothing, because `now` is the later of the two; it is said all the same.
+    return _OBJECTIVE_REGRESSED if question.regressed else _OBJECTIVE_OK
+
+
+def _identity(question: Question) -> Finding:
+    found = _identity_faults(question.executor, must_be_known=bool(question.resume))
+    if question.behalf is not None:
+        found += _identity_faults(question.behalf, must_be_known=bool(question.resume))
+    return _no_for("identity", "abandon", found) if found else _IDENTITY_OK
+
+
+def _authority(question: Question) -> Finding:
+    executor = question.executor
+    is_met = all(_meet(executor.roles, group) for group in question.resume)
+    found = [] if is_met else [("authority.role", executor.principal)]
+    if question.effect is not None:
+        for limit in question.ceilings:
+            found += _limit_faults(limit)
+    return _no_for("authority", "abandon", found) if found else _AUTHORITY_OK
+
+
+def _evidence(question: Question) -> Finding:
+    if question.effect is None or not question.evidence:
+        return _EVIDENCE_OK
+    found, approved = [], []
+    for basis in question.evidence:
+        if basis.failed:
+            found.append(("evidence.unreadable", basis.name))
+        elif not basis.digest:
+            found.append(("evidence.missing", basis.name))
+        elif question.now > basis.until:
+            found.append(("evidence.expired", basis.name))
+        elif basis.relied and basis.relied != basis.digest:
+            if _was_approved_with(question, basis.name, basis.digest):
+                approved.append(basis.name)
+            else:
+                found.append(("evidence.changed", basis.name))
+    if found:
+        return _no_for("evidence", "revalidate", found)
+    return _noted("evidence", "evidence.approved", ", ".join(approved)) if approved else _EVIDENCE_OK
+
+
+def _policy(question: Question) -> Finding:
+    if question.forbidden:
+        return _no("policy", "abandon", "policy.forbids", question.effect.bound.effect if question.effect else "")
+    if question.pinned_contract and question.pinned_policy:
+        return _noted("policy", "policy.moved", "contract, policy")
+    if question.pinned_contract:
+        return _noted("policy", "policy.moved", "contract")
+    if question.pinned_policy:
+        return _noted("policy", "policy.moved", "policy")
+    return _POLICY_OK
+
+
+def _effects(question: Question) -> Finding:
+    # A plain resume replays up to the doubt, which holds it there; a new effect would go past it.
+    if question.doubts and question.effect is not None:
+        return _no("effects", "revalidate", "effects.in_doubt", ", ".join(question.doubts))
+    return _EFFECTS_OK
+
+
+def _duplicates(question: Question) -> Finding:
+    effect = question.effect
+    if effect is None:
+        return _DUPLICATES_OK
+    if effect.rival:
+        return _no("duplicates", "abandon", "idempotency.conflict", effect.rival)
+    if effect.own == "in_doubt":
+        return _no("duplicates", "revalidate", "duplicates.in_doubt", effect.name)
+    if effect.own:
+        return _no("duplicates", "revalidate", "duplicates.settled", effect.name)
+    return _DUPLICATES_OK
+
+
+def _approval(question: Question) -> Finding:
+    answer = question.answer
+    if question.effect is None:
+        return _APPROVAL_OK
+    if answer is not None and answer.choice == "deny":
+        # Before anything else: a no stays a no, also where a rule was dropped since and nobody would be asked.
+        return _no("approval", "abandon", "approval.denied", answer.by.principal)
+    if not question.needs and not question.unanswered:
+        return _APPROVAL_OK
+    if answer is None:
+        asks = f"unanswered: {question.unanswered}" if question.unanswered else ", ".join(_sources(question))
+        return _no("approval", "revalidate", "approval.needed", asks)
+    if codes := faults(question):
+        return _no("approval", "revalidate", codes[0], ", ".join(codes))
+    notes = []
+    if _is_self(question, answer):
+        notes.append("approval.alone")
+    if _is_reworded(question) and answer.bound.request != question.effect.bound.request:
+        notes.append("approval.reworded")
+    return _noted("approval", notes[0], ", ".join(notes)) if notes else _APPROVAL_OK
+
+
+def _identity_faults(who: Who, *, must_be_known: bool) -> list[_Fault]:
+    if who.disabled:
+        return [("identity.disabled", who.principal)]
+    if must_be_known and not who.known:
+        return [("identity.unknown", who.principal)]
+    return []
+
+
+def _limit_faults(limit: Limit) -> list[_Fault]:
+    if limit.amount is None:
+        return [("ceiling.amount", limit.scope)]
+    if limit.amount < 0:
+        return [("ceiling.negative", limit.scope)]
+    # A ceiling without a currency counts minor units, whatever they are of.
+    if limit.stated and limit.currency and limit.stated != limit.currency:
+        return [("ceiling.currency", limit.scope)]
+    if limit.used + limit.amount > limit.max:
+        return [("ceiling.exceeded", limit.scope)]
+    return []
+
+
+def _bound_faults(then: Bound, now: Bound, *, is_reworded: bool) -> list[str]:
+    codes: list[str] = []
+    for field, code in _BOUND_FIELDS:
+        if getattr(then, field) == getattr(now, field) or code in codes:
+            continue
+        # What is shown holds the request, so it moves with every rewording that the rule allows.
+        if is_reworded and field in ("request", "shown"):
+            continue
+        codes.append(code)
+    return codes
+
+
+def _decider_faults(question: Question, answer: Answer) -> list[str]:
+    codes = []
+    if answer.by.disabled:
+        codes.append("approval.disabled")
+    if not answer.by.principal.startswith("user:"):
+        codes.append("approval.decider")
+    served = [[role for role in need.roles if role in answer.roles] for need in question.needs]
+    # A predicate that failed without a rule beside it names nobody, and nobody can say yes to it.
+    if not served or not all(served):
+        codes.append("approval.role")
+    if any(roles and not _meet(answer.by.roles, roles) for roles in served):
+        codes.append("approval.role_lost")
+    if answer.granted_after and question.risk not in _RISKS_WITHOUT_SENIORITY:
+        codes.append("approval.role_new")
+    if _is_self(question, answer) and not (question.needs and all(need.alone for need in question.needs)):
+        codes.append("approval.self")
+    return codes
+
+
+def _is_self(question: Question, answer: Answer) -> bool:
+    """Whether the decider is, as a principal or as a person, one of those whom the run acts for."""
+    deciders = _selves(answer.by)
+    if not deciders.isdisjoint(_selves(question.executor)):
+        return True
+    return question.behalf is not None and not deciders.isdisjoint(_selves(question.behalf))
+
+
+def _selves(who: Who) -> set[str]:
+    return {who.principal, who.person} if who.person else {who.principal}
+
+
+def _is_reworded(question: Question) -> bool:
+    """Whether requests that differ are one to those who decide: every need allows fields to move, no other did."""
+    if question.answer is None or question.effect is None:
+        return False
+    then, now = question.answer.bound, question.effect.bound
+    if then.request == now.request or not then.material or then.material != now.material:
+        return False
+    return bool(question.needs) and all(need.immaterial for need in question.needs)
+
+
+def _was_approved_with(question: Question, name: str, digest: str) -> bool:
+    answer = question.answer
+    if answer is None or answer.choice != "approve" or answer.bound.evidence.get(name) != digest:
+        return False
+    return not faults(question)
+
+
+def _sources(question: Question) -> list[str]:
+    return list(dict.fromkeys(need.source for need in question.needs))
+
+
+def _meet(held: Sequence[str], wanted: Sequence[str]) -> bool:
+    return any(role in held for role in wanted)
+
+
+def _no(check: Check, verdict: Literal["revalidate", "abandon"], code: str, detail: str = "") -> Finding:
+    return Finding(check=check, code=code, detail=detail, ok=False, verdict=verdict)
+
+
+def _no_for(check: Check, verdict: Literal["revalidate", "abandon"], found: list[_Fault]) -> Finding:
+    """The first decides the code. Where it is the only one, the detail is what it is about, else all with theirs."""
+    code, about = found[0]
+    detail = about if len(found) == 1 else ", ".join(f"{code} {about}" for code, about in found)
+    return _no(check, verdict, code, detail)
+
+
+def _noted(check: Check, code: str, detail: str = "") -> Finding:
+    return Finding(check=check, code=code, detail=detail)
+
+
+# Made once: nearly every finding is a plain yes.
+_OBJECTIVE_OK = Finding(check="objective")
+_OBJECTIVE_REGRESSED = _noted("objective", "clock.regressed")
+_IDENTITY_OK = Finding(check="identity")
+_AUTHORITY_OK = Finding(check="authority")
+_EVIDENCE_OK = Finding(check="evidence")
+_POLICY_OK = Finding(check="policy")
+_EFFECTS_OK = Finding(check="effects")
+_DUPLICATES_OK = Finding(check="duplicates")
+_APPROVAL_OK = Finding(check="approval")
+
+_CHECKS: Final[tuple[Callable[[Question], Finding], ...]] = (
+    _objective,
+    _identity,
+    _authority,
+    _evidence,
+    _policy,
+    _effects,
+    _duplicates,
+    _approval,
+)
