@@ -57,6 +57,12 @@ class Read(NamedTuple):
     header: Header
     fact: Fact | None
     value: bytes | None
+    salt: bytes | None
+
+    @property
+    def hash(self) -> str:
+        """Hex hash of the entry, by which others name it."""
+        return entry_hash(HEADER.write(self.header)).hex()
 
 
 class Journal(NamedTuple):
@@ -128,7 +134,7 @@ def _verify_lane(identity: Identity, entries: Sequence[Entry], lane: str, start:
         ):
             raise _wrong(identity, entry, lane, seq, prev)
         prev = sha256(ENTRY_TAG + raw).hexdigest()
-        add(Read(h, fact, value))
+        add(Read(h, fact, value, salt))
     return read, bytes.fromhex(prev)
 
 

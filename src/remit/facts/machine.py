@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from remit.facts.fact import Fact
-from remit.facts.kinds import RunEnded
+from remit.facts.kinds import RunEnded, RunParked
 
 
 class Status(StrEnum):
@@ -35,7 +35,7 @@ Moves = dict[Status | None, Status]
 
 _WITHIN: Moves = {Status.RUNNING: Status.RUNNING}
 
-# All but RunEnded, whose target stands in its body.
+# All but RunEnded and RunParked, whose targets their bodies tell.
 MOVES: dict[str, Moves] = {
     "RunOpened": {None: Status.QUEUED},
     # A run that is still `running` is started again after its worker died.
@@ -49,20 +49,50 @@ MOVES: dict[str, Moves] = {
     "StepFailed": _WITHIN,
     "ValueDrawn": _WITHIN,
     "RaceWon": _WITHIN,
-    "RunParked": {Status.RUNNING: Status.WAITING},
+    "EvidenceTaken": _WITHIN,
+    "GateJudged": _WITHIN,
+    "EffectIntended": _WITHIN,
+    "EffectSettled": _WITHIN,
+    "EffectRefused": _WITHIN,
+    "ApprovalAsked": _WITHIN,
+    "ApprovalVoided": _WITHIN,
+    "ApprovalUsed": _WITHIN,
 }
 
 # What people or models wrote stands in a value; of lane `main` these have one, erased or not, and the others have none.
-VALUED = frozenset({"RunOpened", "StepDone", "StepFailed", "ValueDrawn", "RunParked", "RunEnded"})
+VALUED = frozenset(
+    {
+        "RunOpened",
+        "StepDone",
+        "StepFailed",
+        "ValueDrawn",
+        "EvidenceTaken",
+        "EffectIntended",
+        "EffectSettled",
+        "EffectRefused",
+        "ApprovalAsked",
+        "ApprovalUsed",
+        "RunParked",
+        "RunEnded",
+    }
+)
 
-POSTED = frozenset({"SignalSent", "CancelAsked"})
+POSTED = frozenset({"SignalSent", "CancelAsked", "ApprovalDecided", "DoubtResolved"})
 
 # The journals that are Remit's own hold facts about others and have no life of their own.
-RESERVED_KINDS: dict[str, frozenset[str]] = {"remit:incidents": frozenset({"RunQuarantined", "QuarantineLifted"})}
+RESERVED_KINDS: dict[str, frozenset[str]] = {
+    "remit:incidents": frozenset({"RunQuarantined", "QuarantineLifted"}),
+    "remit:authority": frozenset(
+        {"RoleGranted", "RoleRevoked", "PrincipalDisabled", "PrincipalEnabled", "PrincipalLinked", "PolicySet"}
+    ),
+}
 
 
 def move(status: Status | None, kind: str, fact: Fact | None) -> Status | None:
     """The status after this entry, or None where the table has no such move."""
     if isinstance(fact, RunEnded):
         return Status(fact.status) if status is Status.RUNNING else None
+    if isinstance(fact, RunParked):
+        parked = Status.IN_DOUBT if fact.reason == "doubt" else Status.WAITING
+        return parked if status is Status.RUNNING else None
     return MOVES.get(kind, {}).get(status)

@@ -10,10 +10,26 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from remit.errors import Tampered
+from remit.facts.boundary import Boundary, Illegal
 from remit.facts.chain import Journal, Read, tampered
 from remit.facts.entry import Identity
-from remit.facts.kinds import AttemptStarted, RaceWon, RunEnded, RunOpened, RunParked, StepDone, StepFailed, ValueDrawn
+from remit.facts.kinds import (
+    ApprovalUsed,
+    AttemptStarted,
+    EffectRefused,
+    EffectSettled,
+    EvidenceTaken,
+    RaceWon,
+    RunEnded,
+    RunOpened,
+    RunParked,
+    StepDone,
+    StepFailed,
+    ValueDrawn,
+)
 from remit.facts.machine import POSTED, VALUED, Status, move
+
+Completion = StepDone | StepFailed | ValueDrawn | RaceWon | EffectSettled | EffectRefused | ApprovalUsed | EvidenceTaken
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +38,29 @@ class Recorded:
 
     name: str
     seq: int
-    kind: Literal["StepDone", "StepFailed", "ValueDrawn", "RaceWon"]
-    fact: StepDone | StepFailed | ValueDrawn | RaceWon
-    value: bytes | None  # outcome, {"detail": ...} or the drawn value; None for a race alone
+    kind: Literal[
+        "StepDone",
+        "StepFailed",
+        "ValueDrawn",
+        "RaceWon",
+        "EffectSettled",
+        "EffectRefused",
+        "ApprovalUsed",
+        "EvidenceTaken",
+    ]
+    fact: Completion
+    value: bytes | None  # outcome, {"detail": ...}, the drawn value or the evidence; None for a race alone
+
+    @property
+    def is_ridden(self) -> bool:
+        """Whether the flow gets it at once, in whatever order, and not in its turn: draws and evidence."""
+        return isinstance(self.fact, ValueDrawn | EvidenceTaken)
+
+    @property
+    def may_run_again(self) -> bool:
+        """Whether it is known that nothing came of it, so that it runs again where its failure left the flow."""
+        fact = self.fact
+        return isinstance(fact, StepFailed) or (isinstance(fact, EffectSettled) and fact.state == "did_not_happen")
 
 
 @dataclass(slots=True)
@@ -41,6 +77,7 @@ class RunView:
     calls: dict[str, Recorded] = field(default_factory=dict)  # by name, in the order of completion
     parked: RunParked | None = None  # why it waits; None while it does not
     ended: RunEnded | None = None
+    boundary: Boundary = field(default_factory=Boundary)
     last_value: bytes | None = None  # of RunParked or RunEnded
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
@@ -60,13 +97,18 @@ def fold(identity: Identity, journal: Journal) -> RunView:
     if first.fact.flow != identity.flow:
         raise tampered(identity, "chain.genesis", f"it opens a run of flow {first.fact.flow!r}", "main", 1)
     status: Status | None = None
-    for entry in journal.main:
-        status = _step(view, entry, status)
     for entry in journal.post:
         if entry.header.kind not in POSTED:
             raise tampered(identity, "chain.move", f"{entry.header.kind} in lane post", "post", entry.header.seq)
         view.last_at = max(view.last_at, entry.header.at)
+        view.boundary.take_post(entry)
+    for entry in journal.main:
+        status = _step(view, entry, status)
     assert status is not None
+    try:
+        view.boundary.check_end()
+    except Illegal as exc:
+        raise _illegal(view, journal.main[-1], str(exc)) from None
     view.status = status
     return view
 
@@ -89,16 +131,32 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         view.attempts.append(fact)
     elif header.epoch != view.epoch:
         raise _illegal(view, entry, f"written under epoch {header.epoch} in an attempt of epoch {view.epoch}")
-    elif isinstance(fact, StepDone | StepFailed | ValueDrawn | RaceWon):
+    elif isinstance(fact, StepDone):  # the commonest, and none of the boundary's business but for what may follow
+        if view.boundary.is_awaiting:
+            _cross(view, entry)
         _complete(view, entry, fact)
-    elif isinstance(fact, RunParked):
-        _park(view, entry, fact)
-    elif isinstance(fact, RunEnded):
-        view.ended, view.last_value = fact, entry.value
+    else:
+        _cross(view, entry)
+        if isinstance(fact, Completion):
+            if not (isinstance(fact, EvidenceTaken) and fact.again):
+                _complete(view, entry, fact)
+        elif isinstance(fact, RunParked):
+            _park(view, entry, fact)
+        elif isinstance(fact, RunEnded):
+            if view.boundary.in_doubt:
+                raise _illegal(view, entry, "an end while an effect is in doubt")
+            view.ended, view.last_value = fact, entry.value
     return after
 
 
-def _complete(view: RunView, entry: Read, fact: StepDone | StepFailed | ValueDrawn | RaceWon) -> None:
+def _cross(view: RunView, entry: Read) -> None:
+    try:
+        view.boundary.take(entry)
+    except Illegal as exc:
+        raise _illegal(view, entry, str(exc)) from None
+
+
+def _complete(view: RunView, entry: Read, fact: Completion) -> None:
     header = entry.header
     name = header.name
     if name is None or name in view.calls:
@@ -111,7 +169,7 @@ def _park(view: RunView, entry: Read, fact: RunParked) -> None:
     view.parked, view.last_value = fact, entry.value
     for name in fact.calls:
         call = view.calls.pop(name, None)
-        if call is None or call.kind != "StepFailed":
+        if call is None or not call.may_run_again:
             raise _illegal(view, entry, f"{name!r} is to run again and did not fail")
 
 

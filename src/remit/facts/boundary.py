@@ -1,0 +1,310 @@
+"""The boundary, as a journal tells it: effects, questions and their answers, evidence, and what others posted.
+
+The rule of the gate holds in stored data as well. An intention is legal only directly after
+a judgement that said `resume` about the same call, request and authority, and a judgement
+that said so is followed by what it permitted. So code that goes around the gate cannot
+leave a journal that folds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from remit.facts.chain import Read
+from remit.facts.kinds import (
+    ApprovalAsked,
+    ApprovalDecided,
+    ApprovalUsed,
+    ApprovalVoided,
+    CancelAsked,
+    DoubtResolved,
+    EffectIntended,
+    EffectRefused,
+    EffectSettled,
+    EvidenceTaken,
+    GateJudged,
+)
+
+EffectState = Literal["in_doubt", "ok", "failed", "did_not_happen"]
+
+
+class Illegal(ValueError):
+    """A move that Remit can't have written; the text says which."""
+
+
+@dataclass(slots=True)
+class EffectView:
+    """One call of an effect. Until its call returned, `in_doubt` is what a reader of the journal must call it."""
+
+    name: str
+    intended: EffectIntended  # the newest; a resent call has several under one key
+    intention: str  # hash of that entry
+    at: int  # microseconds UTC
+    attempt: int  # epoch of the attempt that called
+    judged: GateJudged
+    request: bytes
+    salt: bytes
+    calls: int = 1  # intentions so far
+    settled: EffectSettled | None = None
+    outcome: bytes | None = None
+
+    @property
+    def state(self) -> EffectState:
+        return "in_doubt" if self.settled is None else self.settled.state
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """An answer as it was posted."""
+
+    fact: ApprovalDecided
+    item: str  # hash of the entry
+    by: str
+    at: int  # microseconds UTC
+    reason: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a person said became of an effect."""
+
+    fact: DoubtResolved
+    item: str
+    by: str
+    at: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """Somebody asked for the run to end."""
+
+    item: str
+    by: str
+    at: int
+    reason: bytes | None
+
+
+@dataclass(slots=True)
+class AskView:
+    """One question to a person."""
+
+    asked: ApprovalAsked
+    hash: str  # of the entry: what an answer names
+    at: int  # microseconds UTC
+    seq: int
+    request: bytes
+    salt: bytes
+    decided: Decided | None = None  # the first answer that names this very question
+    voided: list[str] = field(default_factory=list)
+    used_by: str = ""  # name of the call
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer to it would still be heard."""
+        return self.decided is None and not self.voided and not self.used_by
+
+
+@dataclass(slots=True)
+class EvidenceView:
+    """A piece of evidence: as the flow relied on it, and as it stands now."""
+
+    name: str
+    call: str  # name of the call that took it
+    salt: bytes
+    relied: str  # digest
+    digest: str
+    value: bytes
+    fact: EvidenceTaken  # the newest
+    epoch: int  # of the attempt in which it was taken last
+
+
+@dataclass(slots=True)
+class Boundary:
+    """What a run did at the boundary, and what waits for it there."""
+
+    effects: dict[str, EffectView] = field(default_factory=dict)  # by name of the call
+    asks: dict[str, AskView] = field(default_factory=dict)  # by id, in the order of asking
+    evidence: dict[str, EvidenceView] = field(default_factory=dict)  # by its name
+    resolved: dict[str, Resolved] = field(default_factory=dict)  # by hash of the intention
+    cancel: Cancelled | None = None
+    judged: GateJudged | None = None  # the newest judgement that did not let the run go on
+    _decisions: dict[str, list[Decided]] = field(default_factory=dict)  # by ask
+    _permitted: GateJudged | None = None  # said `resume`, and what it permits has to follow
+    _permitted_name: str | None = None
+
+    @property
+    def in_doubt(self) -> list[str]:
+        """Names of effects that were intended and never settled."""
+        return [effect.name for effect in self.effects.values() if effect.settled is None]
+
+    @property
+    def is_awaiting(self) -> bool:
+        """Whether the last entry let a call pass, so that what it permits has to come next."""
+        return self._permitted is not None
+
+    def ask_of(self, call: str) -> AskView | None:
+        """The newest question of a call that is neither void nor used up."""
+        for ask in reversed(self.asks.values()):
+            if ask.asked.call == call:
+                return None if ask.voided or ask.used_by else ask
+        return None
+
+    def last_ask_of(self, call: str) -> AskView | None:
+        """The newest question of a call, whatever became of it."""
+        return next((ask for ask in reversed(self.asks.values()) if ask.asked.call == call), None)
+
+    # -- folding ------------------------------------------------------------------------------------------------------
+
+    def take_post(self, entry: Read) -> None:
+        """An entry of lane `post`. It is folded before lane `main`, whose entries name it."""
+        header, fact = entry.header, entry.fact
+        if isinstance(fact, ApprovalDecided):
+            decided = Decided(fact, entry.hash, header.by, header.at, entry.value)
+            self._decisions.setdefault(fact.ask, []).append(decided)
+            ask = self.asks.get(fact.ask)
+            if ask is not None:
+                self._answer(ask)
+        elif isinstance(fact, DoubtResolved):
+            told = Resolved(fact, entry.hash, header.by, header.at, entry.value)
+            self.resolved.setdefault(fact.intended, told)
+        elif isinstance(fact, CancelAsked) and self.cancel is None:
+            self.cancel = Cancelled(entry.hash, header.by, header.at, entry.value)
+
+    def take(self, entry: Read) -> None:
+        """An entry of lane `main`. Raises Illegal."""
+        fact, permitted, name = entry.fact, self._permitted, self._permitted_name
+        self._permitted = self._permitted_name = None
+        if permitted is not None and not (
+            isinstance(fact, EffectIntended | ApprovalUsed) and entry.header.name == name
+        ):
+            raise Illegal("the gate let a call pass, and what it permitted does not follow")
+        if isinstance(fact, GateJudged):
+            self._judge(entry, fact)
+        elif isinstance(fact, EffectIntended):
+            self._intend(entry, fact, permitted)
+        elif isinstance(fact, EffectSettled):
+            self._settle(entry, fact)
+        elif isinstance(fact, EffectRefused):
+            self._refuse(fact)
+        elif isinstance(fact, ApprovalAsked):
+            self._ask(entry, fact)
+        elif isinstance(fact, ApprovalVoided):
+            self._open_or_decided(fact.ask).voided = fact.codes or ["approval.void"]
+        elif isinstance(fact, ApprovalUsed):
+            self._use_in_flow(entry, fact, permitted)
+        elif isinstance(fact, EvidenceTaken):
+            self._take_evidence(entry, fact)
+
+    def check_end(self) -> None:
+        """At the end of the journal. Raises Illegal."""
+        if self._permitted is not None:
+            raise Illegal("the gate let a call pass, and the journal ends before what it permitted")
+
+    def _judge(self, entry: Read, fact: GateJudged) -> None:
+        crossing = fact.question.effect
+        if crossing is not None and crossing.name != entry.header.name:
+            raise Illegal("a judgement about another call")
+        if fact.verdict.decision != "resume":
+            self.judged = fact
+        elif crossing is not None:
+            self._permitted, self._permitted_name = fact, entry.header.name
+
+    def _intend(self, entry: Read, fact: EffectIntended, permitted: GateJudged | None) -> None:
+        header = entry.header
+        crossing = permitted.question.effect if permitted is not None else None
+        if permitted is None or crossing is None or header.name is None or entry.value is None or entry.salt is None:
+            raise Illegal("an intention that no judgement let pass")
+        told = (crossing.bound.request, crossing.bound.effect, crossing.key, permitted.question.authority)
+        if told != (fact.request, fact.effect, fact.key, fact.authority) or header.value != fact.request:
+            raise Illegal("an intention of something else than was judged")
+        is_asked = bool(permitted.question.needs or permitted.question.unanswered)
+        if is_asked != bool(fact.approval):
+            raise Illegal("an intention without the approval that its judgement demanded")
+        before = self.effects.get(header.name)
+        if before is not None and before.state in ("ok", "failed"):
+            raise Illegal("an effect that was settled is intended again")
+        if before is not None and before.intended.key != fact.key:
+            raise Illegal("an effect is intended again under another key")
+        is_resent = before is not None and before.settled is None and before.intended.approval == fact.approval
+        if fact.approval and not is_resent:
+            self._use(fact.approval, fact.decision, header.name)
+        self.effects[header.name] = EffectView(
+            name=header.name,
+            intended=fact,
+            intention=entry.hash,
+            at=header.at,
+            attempt=header.epoch,
+            judged=permitted,
+            request=entry.value,
+            salt=entry.salt,
+            calls=1 if before is None else before.calls + 1,
+        )
+
+    def _settle(self, entry: Read, fact: EffectSettled) -> None:
+        effect = self.effects.get(entry.header.name or "")
+        if effect is None or effect.settled is not None:
+            raise Illegal("a settlement of what was not intended")
+        if fact.found == "person":
+            told = self.resolved.get(effect.intention)
+            if told is None or told.item != fact.item or told.fact.state != fact.state:
+                raise Illegal("a settlement by a person who did not say so")
+        effect.settled, effect.outcome = fact, entry.value
+        if fact.state == "did_not_happen" and effect.intended.approval:
+            self.asks[effect.intended.approval].used_by = ""  # given back
+
+    def _refuse(self, fact: EffectRefused) -> None:
+        if fact.ask:
+            ask = self._open_or_decided(fact.ask)
+            if ask.decided is None or ask.decided.item != fact.item or ask.decided.fact.choice != "deny":
+                raise Illegal("a refusal by somebody who did not say so")
+            ask.voided = [fact.code]
+
+    def _ask(self, entry: Read, fact: ApprovalAsked) -> None:
+        if fact.ask in self.asks or entry.value is None or entry.salt is None or self.ask_of(fact.call) is not None:
+            raise Illegal("a question that was asked before")
+        if entry.header.value != fact.bound.request:
+            raise Illegal("a question about another request than it is bound to")
+        ask = AskView(fact, entry.hash, entry.header.at, entry.header.seq, entry.value, entry.salt)
+        self.asks[fact.ask] = ask
+        self._answer(ask)
+
+    def _answer(self, ask: AskView) -> None:
+        answers = self._decisions.get(ask.asked.ask, ())
+        if ask.decided is None:
+            ask.decided = next((d for d in answers if d.fact.asked == ask.hash), None)
+
+    def _use_in_flow(self, entry: Read, fact: ApprovalUsed, permitted: GateJudged | None) -> None:
+        crossing = permitted.question.effect if permitted is not None else None
+        if crossing is None or crossing.bound.effect or entry.header.name is None:
+            raise Illegal("an approval that no judgement let pass")
+        self._use(fact.ask, fact.item, entry.header.name)
+
+    def _use(self, ask_id: str, item: str, call: str) -> None:
+        ask = self._open_or_decided(ask_id)
+        if ask.decided is None or ask.decided.item != item or ask.decided.fact.choice != "approve":
+            raise Illegal("an approval that nobody gave")
+        if ask.asked.call != call:
+            raise Illegal("an approval of another call")
+        ask.used_by = call
+
+    def _open_or_decided(self, ask_id: str) -> AskView:
+        ask = self.asks.get(ask_id)
+        if ask is None or ask.voided or ask.used_by:
+            raise Illegal("a question that was never asked, or is answered, void or used up")
+        return ask
+
+    def _take_evidence(self, entry: Read, fact: EvidenceTaken) -> None:
+        header, known = entry.header, self.evidence.get(fact.evidence)
+        if entry.value is None or entry.salt is None or header.value is None:
+            raise Illegal("evidence without a value")
+        if not fact.again:
+            call = header.name or ""
+            self.evidence[fact.evidence] = EvidenceView(
+                fact.evidence, call, entry.salt, header.value, header.value, entry.value, fact, header.epoch
+            )
+            return
+        if known is None or known.salt != entry.salt:
+            raise Illegal("evidence taken again that was never taken")
+        known.digest, known.value, known.fact, known.epoch = header.value, entry.value, fact, header.epoch
