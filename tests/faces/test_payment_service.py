@@ -228,6 +228,14 @@ class TestFaults:
             assert_gone_after_half_close(caller)
         assert paid(url, key) == 1
 
+    @pytest.mark.parametrize("kind", ["error_before", "drop_before", "error_after"])
+    def test_a_request_is_counted_when_it_arrives_whatever_becomes_of_it(self, url: str, key: str, kind: str):
+        before = client.counters(url)["requests"]
+        client.cause(url, kind, key=key)
+        with pytest.raises(Unknown):
+            client.pay(url, ORDER, key)
+        assert client.counters(url)["requests"] == before + 1
+
     def test_faults_happen_as_often_as_asked_for_and_to_whom(self, url: str, key: str):
         other = Order(payee="p", amount=1, currency="GBP", invoice=f"of {key}")
         client.cause(url, "error_before", 2, key=key)
@@ -485,7 +493,7 @@ class TestBadInput:
             ("POST", "/settings", {"dedupe": 0}, (400, "settings.switch")),
             ("POST", "/settings", {"decline": "Shell Ltd"}, (400, "settings.decline")),
             ("POST", "/release", {"key": 1}, (400, "request.key")),
-            ("POST", "/payments", b"x" * 70_000, (413, "request.size")),
+            ("POST", "/payments", b"x" * 1_000_000, (413, "request.size")),
         ],
     )
     def test_a_request_that_is_none_is_refused_by_name(
