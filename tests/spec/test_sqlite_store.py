@@ -137,7 +137,7 @@ async def test_a_database_of_another_program_is_left_as_it_is(path: Path):
 
 async def test_a_ledger_of_a_newer_version_is_left_as_it_is(path: Path):
     await closed(SqliteStore(path))
-    run_sql(path, "INSERT INTO migration VALUES (2, 'later', 0)")
+    run_sql(path, "INSERT INTO migration VALUES (3, 'later', 0)")
     before = path.read_bytes()
 
     await refused(SqliteStore(path), "store.newer")
@@ -161,8 +161,10 @@ async def test_an_empty_file_becomes_a_ledger(path: Path):
 
 
 def test_the_hot_update_touches_no_index(store: SqliteStore, other: apsw.Connection):
-    hot = {row[1] for row in other.execute("EXPLAIN " + Q["advance"], (b"", 1, 1, b"", 1, 1))}
-    moving = {row[1] for row in other.execute("EXPLAIN " + Q["advance_and_move"], (b"", 1, 1, b"", 1, 1, "", "", 0))}
+    hot = {row[1] for row in other.execute("EXPLAIN " + Q["advance"], (b"", 1, 1, b"", 1, 1, None))}
+    moving = {
+        row[1] for row in other.execute("EXPLAIN " + Q["advance_and_move"], (b"", 1, 1, b"", 1, 1, None, "", "", 0))
+    }
 
     assert "IdxInsert" not in hot
     assert "IdxInsert" in moving  # the status is indexed, so this one shows that the check sees it
@@ -190,7 +192,10 @@ def test_the_open_statuses_are_the_machines():
     assert all({status.strip(" '") for status in text.split(",")} == OPEN for text in listed)
 
 
-@pytest.mark.parametrize("name", ["list_newest", "list_by_status", "read_row", "read_entries"])
+@pytest.mark.parametrize(
+    "name",
+    ["list_newest", "list_by_status", "read_row", "read_entries", "list_asks", "list_asks_by_role", "read_outbox"],
+)
 def test_a_list_is_read_in_its_order_without_sorting(store: SqliteStore, other: apsw.Connection, name: str):
     plan = " ".join(str(row[3]) for row in other.execute("EXPLAIN QUERY PLAN " + Q[name], bindings(Q[name])))
 

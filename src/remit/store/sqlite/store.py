@@ -31,11 +31,16 @@ from remit.errors import StoreClosed
 from remit.store.batch import GroupCommit
 from remit.store.opened import Opened
 from remit.store.protocol import (
+    AskFilter,
+    AskRow,
     Checkup,
     Claim,
     Counters,
+    KeyRow,
     Ledger,
     Opening,
+    OutboxRow,
+    Peek,
     Renewer,
     RunFilter,
     RunRow,
@@ -44,6 +49,7 @@ from remit.store.protocol import (
     WorkerRow,
 )
 from remit.store.sqlite import doctor as sqlite_doctor
+from remit.store.sqlite import marks as sqlite_marks
 from remit.store.sqlite import rows as sqlite_rows
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.file import connect_again, open_file
@@ -160,6 +166,25 @@ class SqliteStore(Opened):
 
     async def list_rows(self, which: RunFilter) -> list[RunRow]:
         return await self._read_far(lambda c: sqlite_rows.list_rows(c, which))
+
+    async def peek(self, run_key: int) -> Peek | None:
+        row = self._read(lambda c: c.execute(Q["read_peek"], (run_key,)).get)
+        return None if row is None else Peek(row[0], row[1], self._clock.now())
+
+    async def read_key(self, tenant: str, key: str) -> KeyRow | None:
+        return self._read(lambda c: sqlite_marks.read_key(c, tenant, key))
+
+    async def read_used(self, tenant: str, scope: str) -> int:
+        return self._read(lambda c: sqlite_marks.read_used(c, tenant, scope))
+
+    async def read_ask(self, tenant: str, ask: str) -> AskRow | None:
+        return self._read(lambda c: sqlite_marks.read_ask(c, tenant, ask))
+
+    async def list_asks(self, which: AskFilter) -> list[AskRow]:
+        return await self._read_far(lambda c: sqlite_marks.list_asks(c, which))
+
+    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
+        return await self._read_far(lambda c: sqlite_marks.read_outbox(c, after, limit))
 
     async def put_worker(self, row: WorkerRow) -> None:
         self._check()

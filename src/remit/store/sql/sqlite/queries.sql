@@ -2,24 +2,74 @@
 -- Open statuses: queued, running, waiting, paused, in_doubt.
 
 -- name: advance
--- Move the end of lane main, if head, epoch and lease are as the unit says.
+-- Move the end of lane main, if head, epoch and lease are as the unit says; ?7 is where lane post must still end.
 UPDATE run SET head = ?1, seq = ?2
 WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
-  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6));
+  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6))
+  AND (?7 IS NULL OR post_seq = ?7);
 
 -- name: advance_and_move
--- The same, with new index values; ?9 = 1 gives the lease back.
-UPDATE run SET head = ?1, seq = ?2, status = ?7, code = ?8,
-  worker = CASE ?9 WHEN 1 THEN NULL ELSE worker END,
-  lease_until = CASE ?9 WHEN 1 THEN 0 ELSE lease_until END
+-- The same, with new index values; ?10 = 1 gives the lease back.
+UPDATE run SET head = ?1, seq = ?2, status = ?8, code = ?9,
+  worker = CASE ?10 WHEN 1 THEN NULL ELSE worker END,
+  lease_until = CASE ?10 WHEN 1 THEN 0 ELSE lease_until END
 WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
-  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6));
+  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6))
+  AND (?7 IS NULL OR post_seq = ?7);
 
 -- name: advance_post
 -- Move the end of lane post of a run that has not ended; needs no lease.
 UPDATE run SET post_head = ?1, post_seq = ?2
 WHERE run_key = ?3 AND post_head = ?4 AND quarantined = 0
-  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt');
+  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
+  AND (?5 IS NULL OR post_seq = ?5);
+
+-- name: read_ends
+-- Where both lanes of a journal end.
+SELECT seq, post_seq FROM run WHERE run_key = ?1;
+
+-- name: take_key
+-- Hold a business key for one call of a run; gives no row where another call or run holds it.
+INSERT INTO business_key (tenant, key, run_key, run, call) VALUES (?1, ?2, ?3, ?4, ?5)
+ON CONFLICT (tenant, key) DO UPDATE SET call = ?5 WHERE run_key = ?3 AND call = ?5
+RETURNING run_key;
+
+-- name: free_key
+-- Give a business key back that this run holds.
+DELETE FROM business_key WHERE tenant = ?1 AND key = ?2 AND run_key = ?3;
+
+-- name: reserve
+-- Add to what is used of a ceiling; gives no row where that would be more than ?4.
+INSERT INTO ceiling (tenant, scope, used) SELECT ?1, ?2, ?3 WHERE ?3 <= ?4
+ON CONFLICT (tenant, scope) DO UPDATE SET used = used + ?3 WHERE used <= ?4 - ?3
+RETURNING used;
+
+-- name: unreserve
+-- Take back what was reserved, and never more than is there.
+UPDATE ceiling SET used = max(used - ?3, 0) WHERE tenant = ?1 AND scope = ?2;
+
+-- name: open_ask
+-- A question for the inbox. One that is there already is open again: better shown twice than to nobody.
+INSERT INTO ask (tenant, ask, run_key, call, roles, asked_at, until, is_open) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1)
+ON CONFLICT (tenant, ask) DO UPDATE
+SET run_key = ?3, call = ?4, roles = ?5, asked_at = ?6, until = ?7, is_open = 1
+RETURNING number;
+
+-- name: insert_ask_role
+-- Find an open question by a role that may answer it.
+INSERT INTO ask_role (tenant, role, number) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+
+-- name: delete_ask_roles
+-- No role finds the question any more.
+DELETE FROM ask_role WHERE number = (SELECT number FROM ask WHERE tenant = ?1 AND ask = ?2);
+
+-- name: close_ask
+-- The question needs no answer any more.
+UPDATE ask SET is_open = 0 WHERE tenant = ?1 AND ask = ?2 AND is_open = 1;
+
+-- name: announce
+-- A row of the outbox.
+INSERT INTO outbox (tenant, run, kind, data, at) VALUES (?1, ?2, ?3, ?4, ?5);
 
 -- name: insert_entry
 -- Keep an entry of a unit whose row was moved.
@@ -108,6 +158,46 @@ WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined =
   AND run >= ?7 AND run < ?8
   AND substr(run, 1, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT ?5;
+
+-- name: read_peek
+-- Where lane main of a journal ends.
+SELECT seq, head FROM run WHERE run_key = ?1;
+
+-- name: read_name
+-- Whose run it is.
+SELECT tenant, run FROM run WHERE run_key = ?1;
+
+-- name: read_key
+-- Who holds a business key.
+SELECT run, call FROM business_key WHERE tenant = ?1 AND key = ?2;
+
+-- name: read_used
+-- What is used of a ceiling.
+SELECT used FROM ceiling WHERE tenant = ?1 AND scope = ?2;
+
+-- name: read_ask
+-- A question by its id, open or closed.
+SELECT a.number, a.ask, a.run_key, r.run, a.call, a.roles, a.asked_at, a.until, a.is_open
+FROM ask a JOIN run r ON r.run_key = a.run_key
+WHERE a.tenant = ?1 AND a.ask = ?2;
+
+-- name: list_asks
+-- Open questions of a tenant, oldest first.
+SELECT a.number, a.ask, a.run_key, r.run, a.call, a.roles, a.asked_at, a.until, a.is_open
+FROM ask a CROSS JOIN run r ON r.run_key = a.run_key
+WHERE a.tenant = ?1 AND a.number > ?2 AND a.is_open = 1
+ORDER BY a.number LIMIT ?3;
+
+-- name: list_asks_by_role
+-- Those that a role may answer. CROSS JOIN keeps the order of the tables: the role's index first.
+SELECT a.number, a.ask, a.run_key, r.run, a.call, a.roles, a.asked_at, a.until, a.is_open
+FROM ask_role o CROSS JOIN ask a ON a.number = o.number CROSS JOIN run r ON r.run_key = a.run_key
+WHERE o.tenant = ?1 AND o.number > ?2 AND o.role = ?4
+ORDER BY o.number LIMIT ?3;
+
+-- name: read_outbox
+-- What was announced after a number, in order.
+SELECT number, tenant, run, kind, data, at FROM outbox WHERE number > ?1 ORDER BY number LIMIT ?2;
 
 -- name: put_worker
 -- Record a worker, or what it says of itself now.

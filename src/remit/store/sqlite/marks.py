@@ -1,0 +1,117 @@
+"""Marks: the rows beside a run's own that a unit writes in the same transaction.
+
+Each is made in the order in which the unit has them, and sees what those before it did, in
+this unit and in the batch. The first that can't be made refuses the unit; whoever called
+takes back what was made until then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import apsw
+import msgspec
+
+from remit.store.protocol import (
+    Announce,
+    AskFilter,
+    AskRow,
+    CloseAsk,
+    FreeKey,
+    KeyRow,
+    Loss,
+    Mark,
+    OpenAsk,
+    OutboxRow,
+    Reserve,
+    TakeKey,
+    Unit,
+    Unreserve,
+)
+from remit.store.sqlite.rows import Q
+
+_AMOUNT_MAX = 2**63 - 1
+
+
+def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
+    """Make all of them; or why the first that can't be made was not."""
+    tenant, run = connection.execute(Q["read_name"], (unit.run_key,)).get
+    for mark in unit.marks:
+        match mark:
+            case TakeKey(key, call):
+                if connection.execute(Q["take_key"], (tenant, key, unit.run_key, run, call)).get is None:
+                    return "business"
+            case Reserve(scope, amount, most):
+                if not _reserve(connection, tenant, scope, amount, most):
+                    return "ceiling"
+            case _:
+                _make(connection, mark, tenant, run, unit.run_key, now)
+    return None
+
+
+def _reserve(connection: apsw.Connection, tenant: str, scope: str, amount: int, most: int) -> bool:
+    assert amount >= 0, "an amount that is reserved is 0 or more"
+    if amount > most:
+        return False
+    if most > _AMOUNT_MAX:
+        most = _AMOUNT_MAX  # what does not fit a column is over every ceiling
+    return amount <= most and connection.execute(Q["reserve"], (tenant, scope, amount, most)).get is not None
+
+
+def _make(connection: apsw.Connection, mark: Mark, tenant: str, run: str, run_key: int, now: int) -> None:
+    """Those that can't fail."""
+    match mark:
+        case FreeKey(key):
+            connection.execute(Q["free_key"], (tenant, key, run_key))
+        case Unreserve(scope, amount):
+            assert amount >= 0, "an amount that is given back is 0 or more"
+            connection.execute(Q["unreserve"], (tenant, scope, min(amount, _AMOUNT_MAX)))
+        case OpenAsk(ask, call, roles, asked_at, until):
+            connection.execute(Q["delete_ask_roles"], (tenant, ask))
+            shown = msgspec.json.encode(roles).decode()
+            values = (tenant, ask, run_key, call, shown, asked_at, until)
+            number = connection.execute(Q["open_ask"], values).get
+            connection.executemany(Q["insert_ask_role"], [(tenant, role, number) for role in roles])
+        case CloseAsk(ask):
+            connection.execute(Q["delete_ask_roles"], (tenant, ask))
+            connection.execute(Q["close_ask"], (tenant, ask))
+        case Announce(kind, data):
+            connection.execute(Q["announce"], (tenant, run, kind, data, now))
+        case _:
+            raise AssertionError(f"{mark!r} may fail")
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def read_key(connection: apsw.Connection, tenant: str, key: str) -> KeyRow | None:
+    row = connection.execute(Q["read_key"], (tenant, key)).get
+    return None if row is None else KeyRow(*row)
+
+
+def read_used(connection: apsw.Connection, tenant: str, scope: str) -> int:
+    used: int | None = connection.execute(Q["read_used"], (tenant, scope)).get
+    return used or 0
+
+
+def read_ask(connection: apsw.Connection, tenant: str, ask: str) -> AskRow | None:
+    row = connection.execute(Q["read_ask"], (tenant, ask)).get
+    return None if row is None else _ask_row(row)
+
+
+def list_asks(connection: apsw.Connection, which: AskFilter) -> list[AskRow]:
+    values: tuple[Any, ...] = (which.tenant, which.after, max(which.limit, 0))
+    if which.role is None:
+        return [_ask_row(row) for row in connection.execute(Q["list_asks"], values)]
+    return [_ask_row(row) for row in connection.execute(Q["list_asks_by_role"], (*values, which.role))]
+
+
+def read_outbox(connection: apsw.Connection, after: int, limit: int) -> list[OutboxRow]:
+    return [OutboxRow(*row) for row in connection.execute(Q["read_outbox"], (after, max(limit, 0)))]
+
+
+def _ask_row(row: tuple[Any, ...]) -> AskRow:
+    columns = list(row)
+    columns[5] = msgspec.json.decode(columns[5], type=tuple[str, ...])
+    columns[8] = bool(columns[8])
+    return AskRow(*columns)

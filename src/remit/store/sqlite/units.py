@@ -1,0 +1,171 @@
+"""Units: how a batch becomes rows, in a transaction that somebody else begins and ends.
+
+    move_all     every row at once by few statements; asks nothing, and gives up where one unit lost
+    move_each    one unit after the other, each with a reason where it lost
+    write_batch  one of both, then the entries of what won, then the new runs
+
+The end of a row is moved first, and then what the unit rests on is looked at: nobody else
+writes meanwhile, so the order is ours to choose. A unit that is refused after its row was
+moved is taken back to a savepoint, with every mark that it had made so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Any
+
+import apsw
+
+from remit.errors import StoreError, Tampered, ValueRefused
+from remit.facts.entry import Entry
+from remit.store.batch import Answers
+from remit.store.protocol import BLOB_BYTES_MIN, Fence, Loss, Opening, RunRow, Unit
+from remit.store.sqlite.connection import unavailable
+from remit.store.sqlite.marks import make_marks
+from remit.store.sqlite.rows import LANES, Q
+
+Move = Callable[[apsw.Connection, Sequence[Unit], int], list[Loss | None]]
+
+_ADVANCE, _MOVE, _POST = Q["advance"], Q["advance_and_move"], Q["advance_post"]
+_INSERT_ENTRY, _INSERT_RUN = Q["insert_entry"], Q["insert_run"]
+
+
+class SomeLost(Exception):
+    """Not every unit can be written: the batch is written again, one by one."""
+
+
+def write_batch(
+    connection: apsw.Connection, units: Sequence[Unit], openings: Sequence[Opening], now: int, move: Move
+) -> Answers:
+    """Raises SomeLost, and what an error of SQLite means; the transaction is then to be rolled back."""
+    try:
+        lost = move(connection, units, now)
+        won = [u for u, why in zip(units, lost, strict=True) if why is None] if any(lost) else units
+        _insert_entries(connection, [(u.run_key, entry) for u in won for entry in u.entries])
+        for unit in won:
+            if unit.quarantine is not None:
+                key, flag = unit.quarantine
+                connection.execute(Q["set_quarantine"], (int(flag), key))
+        opened = [_open_run(connection, opening, now) for opening in openings]
+        _insert_entries(
+            connection, [(row.run_key, o.entry) for row, o in zip(opened, openings, strict=True) if row is not None]
+        )
+    except apsw.Error as exc:
+        raise _meaning(exc, units) from exc
+    return Answers(lost, opened)
+
+
+def move_all(connection: apsw.Connection, units: Sequence[Unit], now: int) -> list[Loss | None]:
+    """Move every row and make every mark; raises SomeLost where one can't be."""
+    advances, moves, posts = [], [], []
+    for unit in units:
+        if unit.lane == "post":
+            posts.append(_post_values(unit))
+        elif unit.move is None:
+            advances.append(_main_values(unit, now))
+        else:
+            moves.append(_main_values(unit, now))
+    before = connection.total_changes()
+    for sql, rows in ((_POST, posts), (_ADVANCE, advances), (_MOVE, moves)):
+        if rows:
+            connection.executemany(sql, rows)
+    if connection.total_changes() - before != len(units):
+        raise SomeLost
+    # After the moves: a journal that this very batch moves is not where the unit says.
+    if not all(_holds(connection, fence) for fence in {u.fence for u in units if u.fence is not None}):
+        raise SomeLost
+    for unit in units:
+        if unit.marks and make_marks(connection, unit, now) is not None:
+            raise SomeLost
+    return [None] * len(units)
+
+
+def move_each(connection: apsw.Connection, units: Sequence[Unit], now: int) -> list[Loss | None]:
+    """Move what can be moved, in the order in which it was given."""
+    return [_move_one(connection, unit, now) for unit in units]
+
+
+def _move_one(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
+    if not unit.is_conditional:
+        return None if _move_row(connection, unit, now) else "lease"
+    moved = _moved(connection, unit)
+    connection.execute("SAVEPOINT unit")
+    lost: Loss | None = "lease"
+    if _move_row(connection, unit, now):
+        lost = moved or make_marks(connection, unit, now)
+    if lost is not None:
+        connection.execute("ROLLBACK TO unit")
+    connection.execute("RELEASE unit")
+    return lost
+
+
+def _move_row(connection: apsw.Connection, unit: Unit, now: int) -> bool:
+    """Whether head, epoch and lease were as it says, whatever else it rests on."""
+    if unit.lane == "post":
+        connection.execute(_POST, (*_post_values(unit)[:4], None))
+    else:
+        values = _main_values(unit, now)
+        connection.execute(_ADVANCE if unit.move is None else _MOVE, (*values[:6], None, *values[7:]))
+    return connection.changes() == 1
+
+
+def _moved(connection: apsw.Connection, unit: Unit) -> Loss | None:
+    """What the unit rests on and is not so, marks aside."""
+    if unit.fence is not None and not _holds(connection, unit.fence):
+        return "authority"
+    if unit.post_seq is not None:
+        ends = connection.execute(Q["read_ends"], (unit.run_key,)).get
+        if ends is None or ends[1] != unit.post_seq:
+            return "post"
+    return None
+
+
+def _holds(connection: apsw.Connection, fence: Fence) -> bool:
+    ends = connection.execute(Q["read_ends"], (fence.run_key,)).get
+    return ends is not None and ends[0] == fence.seq
+
+
+def _main_values(unit: Unit, now: int) -> tuple[Any, ...]:
+    values = (unit.head_after, unit.seq_after, unit.run_key, unit.head_before, unit.epoch, now, unit.post_seq)
+    move = unit.move
+    return values if move is None else (*values, move.status, move.code, int(move.release))
+
+
+def _post_values(unit: Unit) -> tuple[Any, ...]:
+    return (unit.head_after, unit.seq_after, unit.run_key, unit.head_before, unit.post_seq)
+
+
+def _insert_entries(connection: apsw.Connection, entries: Sequence[tuple[int, Entry]]) -> None:
+    rows = []
+    for run_key, entry in entries:
+        value, digest = entry.value, None
+        if value is not None and len(value) > BLOB_BYTES_MIN:
+            digest = sha256(value).digest()
+            connection.execute(Q["insert_blob"], (digest, value))
+            value = None
+        rows.append((run_key, LANES[entry.lane], entry.seq, entry.header, entry.body, entry.salt, value, digest))
+    if rows:
+        connection.executemany(_INSERT_ENTRY, rows)
+
+
+def _open_run(connection: apsw.Connection, opening: Opening, now: int) -> RunRow | None:
+    o = opening
+    epoch, lease_until = (0, 0) if o.worker is None else (1, now + o.lease_ms * 1_000)
+    values = (o.tenant, o.run, o.gen, o.flow, o.by, o.opened_at, o.window_end, o.head, epoch, o.worker, lease_until)
+    key = connection.execute(_INSERT_RUN, values).get
+    if key is None:
+        return None
+    return o.row(key, lease_until=lease_until)
+
+
+def _meaning(exc: apsw.Error, units: Sequence[Unit]) -> StoreError | Tampered | ValueRefused:
+    """What an error inside the transaction means. Nothing was written; a batch is split where it is no StoreError."""
+    if isinstance(exc, apsw.ConstraintError):
+        keys = ", ".join(str(unit.run_key) for unit in units[:5]) or "that is being opened"
+        return Tampered(
+            f"Nothing was written: run key {keys} has entries beyond the end of its row.", code="chain.head"
+        )
+    if isinstance(exc, apsw.TooBigError):
+        return ValueRefused("it is larger than the 1,000,000,000 bytes that SQLite takes")
+    return unavailable(exc)
