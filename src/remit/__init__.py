@@ -1,6 +1,7 @@
 """Remit: durable execution that does not confuse *can continue* with *may continue*."""
 
 from remit.authority.contract import Contract
+from remit.authority.rule import Approval, Ceiling, Rule
 from remit.engine.flow import Flow, Step, flow, step
 from remit.engine.outcome import Outcome
 from remit.engine.run import Run, SyncRun
@@ -41,7 +42,9 @@ from remit.faces.runtime import Runtime, open
 __version__ = "0.1.0"
 
 __all__ = [
+    "Approval",
     "CallRefused",
+    "Ceiling",
     "CommitUnknown",
     "Contract",
     "DeclarationRefused",
@@ -60,6 +63,7 @@ __all__ = [
     "Outcome",
     "Refused",
     "RemitError",
+    "Rule",
     "Run",
     "RunAbsent",
     "RunQuarantined",

@@ -2,19 +2,26 @@
 
 A flow must say who may resume it. Leaving that out is refused when the flow is declared,
 because "nobody said" is how a run comes to go on under somebody who may not. `anyone` is
-allowed and must be written out.
+allowed and must be written out. What single effects demand stands beside it, a rule for each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Literal
 
+from remit.authority.durations import MICROSECOND
+from remit.authority.roles import ANYONE as ANYONE
+from remit.authority.roles import role_fault
+from remit.authority.rule import Predicate, Rule
 from remit.canonical import encode
-from remit.errors import DeclarationRefused
+from remit.errors import DeclarationRefused, IdRefused
+from remit.facts.names import check_name
 from remit.facts.rules import ContractPin
 
 Risk = Literal["low", "medium", "high"]
@@ -26,8 +33,6 @@ WINDOWS: dict[str, timedelta] = {
 }
 
 WINDOW_MAX = timedelta(days=3_650)
-
-ANYONE = "anyone"
 
 _PIN_TAG = b"remit/contract/1\n"
 
@@ -41,13 +46,17 @@ class Contract:
     risk: how bad a wrong continuation is: low, medium, high.
     window: how long a run may take from its opening; by default what its risk says (24 h, 8 h, 30 min);
         at most 3,650 days.
-    Raises DeclarationRefused: `contract.resume`, `contract.version`, `contract.risk`, `contract.window`.
+    effects: what single effects demand, by their declared names.
+    Raises DeclarationRefused: `contract.resume`, `contract.version`, `contract.risk`, `contract.window`,
+    `contract.effects`, and from its rules `contract.approval`, `contract.ceiling`, `contract.evidence`; from
+    `contract_from_toml` also `contract.toml`.
     """
 
     version: str
     resume: AbstractSet[str] | Literal["anyone"] | None = None
     risk: Risk = "low"
     window: timedelta | None = None
+    effects: Mapping[str, Rule] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.version or not isinstance(self.version, str):
@@ -60,10 +69,28 @@ class Contract:
             raise _refused("resume", f'{self.resume!r} is text: write a set of roles, {{"{self.resume}"}}')
         if not isinstance(self.resume, str) and ANYONE in self.resume:
             raise _refused("resume", '"anyone" is not a role: write resume="anyone"')
+        if not isinstance(self.resume, str) and (fault := next(filter(None, map(role_fault, self.resume)), "")):
+            raise _refused("resume", fault)
         if self.window is not None and self.window <= timedelta(0):
             raise _refused("window", f"a window of {self.window} is over before it begins")
         if self.window is not None and self.window > WINDOW_MAX:
             raise _refused("window", f"a window of {self.window} is longer than {WINDOW_MAX.days} days")
+        object.__setattr__(self, "effects", MappingProxyType(self._checked_effects()))
+
+    def _checked_effects(self) -> dict[str, Rule]:
+        if not isinstance(self.effects, Mapping):
+            raise _refused("effects", f"`effects` has a Rule for each name, and is no {type(self.effects).__name__}")
+        for name, rule in self.effects.items():
+            try:
+                check_name(name, "effect name")
+            except IdRefused as refusal:
+                raise _refused("effects", refusal.message.partition(";")[0]) from None
+            if not isinstance(rule, Rule):
+                raise _refused("effects", f"{name!r} has {type(rule).__name__} where its Rule should be")
+            if rule.approval is not None and rule.approval.within // MICROSECOND > self.window_us:
+                within, window = rule.approval.within, timedelta(microseconds=self.window_us)
+                raise _refused("approval", f"{name!r} asks for {within}, and a run is over after {window}")
+        return dict(self.effects)
 
     @property
     def roles(self) -> list[str]:
@@ -74,11 +101,22 @@ class Contract:
     def window_us(self) -> int:
         """Microseconds from opening to the end of the window."""
         window = self.window if self.window is not None else WINDOWS[self.risk]
-        return window // timedelta(microseconds=1)
+        return window // MICROSECOND
+
+    def predicate(self, effect: str, name: str) -> Predicate | None:
+        """The function of an effect's rule that pins call by this name; None where this code has none of it."""
+        rule = self.effects.get(effect)
+        return None if rule is None else rule.predicates.get(name)
 
     def pin(self) -> ContractPin:
         """The contract as facts, to be recorded."""
-        return ContractPin(resume=self.roles, risk=self.risk, version=self.version, window=self.window_us)
+        return ContractPin(
+            effects={name: rule.pin() for name, rule in sorted(self.effects.items())},
+            resume=self.roles,
+            risk=self.risk,
+            version=self.version,
+            window=self.window_us,
+        )
 
 
 def digest(pin: ContractPin) -> str:

@@ -1,0 +1,240 @@
+"""Rules: what a contract demands before one of its effects may happen.
+
+    Approval   a person's yes, from somebody who holds a role, within a time
+    Ceiling    an upper bound on an amount of the request, for each effect or summed over a time
+    Rule       both of these, evidence that it must rest on, and whether it is still wanted
+
+A rule is declared in code and pinned as facts. Its predicates are the user's own functions: the
+pin has their qualified names, and what they say enters a judgement as a fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from dataclasses import KW_ONLY, dataclass
+from datetime import timedelta
+from typing import Any, cast, get_args
+
+from remit.authority.durations import MICROSECOND
+from remit.authority.roles import role_fault
+from remit.canonical import INTEGER_MAX
+from remit.errors import DeclarationRefused, IdRefused, NotBuilt
+from remit.facts.names import check_id
+from remit.facts.rules import ApprovalPin, CeilingPin, Period, RulePin
+
+Predicate = Callable[[Any], bool] | Callable[[Any], Awaitable[bool]]
+
+CURRENCY_CHARACTERS_MAX = 16
+
+_PERIODS = get_args(Period)
+
+
+@dataclass(frozen=True)
+class Approval:
+    """A person's yes that an effect needs.
+
+    roles: the decider must hold one of them, when deciding and when it counts.
+    within: how long the question stands, and a yes with it; more than 0, and no longer than the contract's window.
+    when: asked with the request whether it is needed at all, plain or async; None means always. Where it raises
+        or says neither True nor False, it is needed.
+    immaterial: fields of the request ("note", "order.comment") whose change leaves a yes valid.
+    alone: the executor, or the one on whose behalf it acts, may decide itself.
+    quorum: how many people must say yes; this version knows 1 only.
+    Raises DeclarationRefused `contract.approval`, and NotBuilt for another quorum.
+    """
+
+    roles: Collection[str]
+    within: timedelta
+    _: KW_ONLY
+    when: Predicate | None = None
+    immaterial: Collection[str] = ()
+    alone: bool = False
+    quorum: int = 1
+
+    def __post_init__(self) -> None:
+        roles = _names("approval", "roles", self.roles)
+        if not roles:
+            raise _approval("it names no role whose holders may decide")
+        if fault := next(filter(None, map(role_fault, roles)), ""):
+            raise _approval(fault)
+        if not isinstance(self.within, timedelta):
+            raise _approval(f"`within` is a timedelta, not {type(self.within).__name__}")
+        if self.within <= timedelta(0):
+            raise _approval(f"nobody can decide within {self.within}")
+        if self.when is not None and not callable(self.when):
+            raise _approval("`when` is a function of the request, which says whether approval is needed")
+        if not isinstance(self.alone, bool):
+            raise _approval("`alone` is True or False")
+        immaterial = _names("approval", "immaterial", self.immaterial)
+        if fault := next(filter(None, map(path_fault, immaterial)), ""):
+            raise _approval(f"immaterial: {fault}")
+        if type(self.quorum) is not int or self.quorum < 1:
+            raise _approval(f"a quorum of {self.quorum!r} can't be met")
+        if self.quorum != 1:
+            raise NotBuilt("This version asks one person; a quorum of several can't be declared yet.")
+        object.__setattr__(self, "roles", roles)
+        object.__setattr__(self, "immaterial", immaterial)
+
+    def pin(self) -> ApprovalPin:
+        """The approval as facts."""
+        return ApprovalPin(
+            alone=self.alone,
+            immaterial=list(self.immaterial),
+            predicate=qualified_name(self.when),
+            roles=list(self.roles),
+            within=self.within // MICROSECOND,
+        )
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """An upper bound on an amount that the request states.
+
+    field: where in the request: "amount", "order.total". A request without a whole number there is over it.
+    max: minor units (pence, cents), 0 to 2**53 - 1; the bound itself is allowed.
+    currency: of `max`. A request that states none means this one, one that states another is refused; where
+        this is "", none is compared.
+    per: what shares it: each effect alone, all of one run, or all runs of a day or month (UTC).
+    Raises DeclarationRefused `contract.ceiling`.
+    """
+
+    field: str
+    _: KW_ONLY
+    max: int
+    currency: str = ""
+    per: Period = "effect"
+
+    def __post_init__(self) -> None:
+        if fault := path_fault(self.field):
+            raise _ceiling(fault)
+        if fault := bound_fault(self.max, self.currency, self.per):
+            raise _ceiling(f"{self.field!r}: {fault}")
+
+    def pin(self) -> CeilingPin:
+        """The ceiling as facts."""
+        return CeilingPin(currency=self.currency, field=self.field, max=self.max, per=self.per)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """What a contract demands of one effect.
+
+    approval: a person's yes, or None.
+    evidence: names of what it must rest on, each fresh when it happens.
+    ceiling: one, or several that all hold.
+    still_wanted: asked with the request, each time, whether the effect is still wanted; plain or async. False
+        abandons the run, an error leaves it waiting.
+    Raises DeclarationRefused: `contract.approval`, `contract.evidence`, `contract.ceiling`, `contract.effects`.
+    """
+
+    approval: Approval | None = None
+    evidence: Collection[str] = ()
+    ceiling: Ceiling | Iterable[Ceiling] | None = None
+    still_wanted: Predicate | None = None
+
+    def __post_init__(self) -> None:
+        if self.approval is not None and not isinstance(self.approval, Approval):
+            raise _approval(f"it is an Approval or None, not {type(self.approval).__name__}")
+        evidence = _names("evidence", "evidence", self.evidence)
+        for name in evidence:
+            check_evidence(name)
+        if self.still_wanted is not None and not callable(self.still_wanted):
+            raise refused("effects", "`still_wanted` is a function of the request", code="contract.effects")
+        given: Any = () if self.ceiling is None else self.ceiling
+        if isinstance(given, (str, bytes)) or not isinstance(given, (Ceiling, Iterable)):
+            raise _ceiling(f"it is a Ceiling or several, not {type(given).__name__}")
+        ceilings: tuple[object, ...] = (given,) if isinstance(given, Ceiling) else tuple(given)
+        for each in ceilings:
+            if not isinstance(each, Ceiling):
+                raise _ceiling(f"it is a Ceiling or several, not {type(each).__name__}")
+        object.__setattr__(self, "evidence", evidence)
+        object.__setattr__(self, "ceiling", ceilings)
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """All of them; none is an empty tuple."""
+        return cast("tuple[Ceiling, ...]", self.ceiling)  # made one above
+
+    @property
+    def predicates(self) -> dict[str, Predicate]:
+        """`when` and `still_wanted` by the qualified names that the pin has."""
+        asked = (self.approval.when if self.approval else None, self.still_wanted)
+        return {qualified_name(each): each for each in asked if each is not None}
+
+    def pin(self) -> RulePin:
+        """The rule as facts. The order in which its ceilings were declared means nothing, so they are sorted."""
+        pins = [ceiling.pin() for ceiling in self.ceilings]
+        return RulePin(
+            approval=self.approval.pin() if self.approval else None,
+            ceilings=sorted(pins, key=lambda pin: (pin.field, pin.per, pin.currency, pin.max)),
+            evidence=list(self.evidence),
+            wanted=qualified_name(self.still_wanted),
+        )
+
+
+def qualified_name(function: object) -> str:
+    """Module and name of a predicate, by which a later reader finds it; "" for None."""
+    if function is None:
+        return ""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
+
+
+def path_fault(path: object) -> str:
+    """Why `path` is no field of a request, as the end of a sentence; "" where it is: names joined by dots."""
+    try:
+        text = check_id(path, "field")
+    except IdRefused as refusal:
+        return f"the field can't be {path!a} ({refusal.message.partition(';')[0]})"
+    if "[" in text or "]" in text or text.startswith("$") or "" in text.split("."):
+        return f'{text!r} is no field: write names joined by dots, "order.total"'
+    return ""
+
+
+def bound_fault(max_: object, currency: object, per: object) -> str:
+    """Why this is no ceiling, as the end of a sentence; "" where it is."""
+    if type(max_) is not int:  # True is no amount
+        return f"`max` is a whole number of minor units, not {type(max_).__name__}"
+    if not 0 <= max_ <= INTEGER_MAX:
+        return f"`max` is 0 to {INTEGER_MAX} minor units, not {max_}"
+    if not isinstance(currency, str) or not is_currency(currency):
+        return f"{currency!a} is no currency, like GBP"
+    if per not in _PERIODS:
+        return f"`per` is one of {', '.join(_PERIODS)}, not {per!a}"
+    return ""
+
+
+def is_currency(text: str) -> bool:
+    """Whether it can name a currency: "" or a few letters and digits of ASCII. Case counts."""
+    return not text or (len(text) <= CURRENCY_CHARACTERS_MAX and text.isascii() and text.isalnum())
+
+
+def check_evidence(name: object) -> None:
+    """Raises DeclarationRefused `contract.evidence` where evidence can't be called that."""
+    try:
+        check_id(name, "name of evidence")
+    except IdRefused as refusal:
+        raise refused("evidence", refusal.message.partition(";")[0], code="contract.evidence") from None
+
+
+def refused(part: str, what: str, *, code: str) -> DeclarationRefused:
+    """The error for one wrong part of a declared rule."""
+    return DeclarationRefused(f"The contract's {part} can't be declared: {what}.", code=code)
+
+
+def _approval(what: str) -> DeclarationRefused:
+    return refused("approval", what, code="contract.approval")
+
+
+def _ceiling(what: str) -> DeclarationRefused:
+    return refused("ceiling", what, code="contract.ceiling")
+
+
+def _names(part: str, field: str, given: object) -> tuple[str, ...]:
+    """Several names, in order and once each. Text alone would fall apart into letters."""
+    code = "contract.evidence" if part == "evidence" else "contract.approval"
+    if isinstance(given, (str, bytes)) or not isinstance(given, Collection):
+        raise refused(part, f"`{field}` is several names, not {type(given).__name__}", code=code)
+    if wrong := [each for each in given if not isinstance(each, str)]:
+        raise refused(part, f"`{field}` has {wrong[0]!a}, which is no text", code=code)
+    return tuple(sorted({str.__str__(each) for each in given}))
