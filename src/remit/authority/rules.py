@@ -1,0 +1,205 @@
+"""The rules that hold for one effect: of the contract that the run was opened under, of the one that
+the code declares today, and of the operators' policy. The stricter holds, because all of them do.
+
+Nothing is merged and nothing is dropped but twins: each need, ceiling and predicate keeps its
+source, so that a finding can say who demanded it. A pinned rule whose predicate this code no
+longer has is demanded without asking: nobody can say any more that it is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+from remit.authority.leaves import covers, leaves_of, value_of
+from remit.authority.roles import ANYONE
+from remit.authority.rule import is_currency
+from remit.canonical import INTEGER_MAX, encode
+from remit.facts.judgement import Limit, Need
+from remit.facts.rules import ApprovalPin, CeilingPin, ContractPin, PolicyPin, RulePin
+
+CONTRACT = "contract"
+PINNED = "pinned contract"
+POLICY = "policy"
+
+CURRENCY_FIELD = "currency"
+CURRENCY_UNCLEAR = "?"  # stands for what is no currency at all; no ceiling has it
+
+_RISKS = ("low", "medium", "high")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_RULE = RulePin()
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """An approval that one source demands."""
+
+    source: str
+    pin: ApprovalPin
+    predicate: str  # to be asked of the code's contract first, by this name; "" where the need stands as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A ceiling that one source sets."""
+
+    source: str
+    pin: CeilingPin
+
+
+Demanded = TypeVar("Demanded", Demand, Cap)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All that is demanded of one effect."""
+
+    needs: tuple[Demand, ...] = ()
+    ceilings: tuple[Cap, ...] = ()
+    evidence: tuple[str, ...] = ()  # names, in order
+    forbidden: bool = False
+    wanted: str = ""  # name by which to ask the code's contract whether it is still wanted; "" for nobody
+    wanted_lost: str = ""  # the pinned contract would ask this one, which the code no longer has: the answer is unknown
+
+
+def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: PolicyPin | None) -> Rules:
+    """What holds for an effect of this declared name. Of twins one is kept: the code's, else the pinned."""
+    now, then = coded.effects.get(effect, _NO_RULE), pinned.effects.get(effect, _NO_RULE)
+    approvals = [(CONTRACT, now.approval), (PINNED, then.approval)]
+    caps = [Cap(CONTRACT, pin) for pin in now.ceilings] + [Cap(PINNED, pin) for pin in then.ceilings]
+    if policy is not None:
+        approvals.append((POLICY, policy.approvals.get(effect)))
+        caps += [Cap(POLICY, pin) for pin in _policy_ceilings(effect, policy.ceilings)]
+    known = now.approval.predicate if now.approval else ""
+    needs = [Demand(source, pin, pin.predicate if pin.predicate == known else "") for source, pin in approvals if pin]
+    return Rules(
+        needs=_once(needs),
+        ceilings=_once(caps),
+        evidence=tuple(sorted({*now.evidence, *then.evidence})),
+        forbidden=policy is not None and effect in policy.forbid,
+        wanted=now.wanted,
+        wanted_lost=then.wanted if then.wanted != now.wanted else "",
+    )
+
+
+def _once(demanded: Sequence[Demanded]) -> tuple[Demanded, ...]:
+    """Without those whose pin another source has already."""
+    first: dict[bytes, Demanded] = {}
+    for each in demanded:
+        first.setdefault(encode(each.pin), each)
+    return tuple(first.values())
+
+
+def _policy_ceilings(effect: str, ceilings: Mapping[str, Sequence[CeilingPin]]) -> Iterable[CeilingPin]:
+    """Of an effect whose own name has a dot: "a.b" may stand in the policy as field "b.x" of "a"."""
+    yield from ceilings.get(effect, ())
+    if "." not in effect:
+        return
+    for name, pins in ceilings.items():
+        for pin in pins:
+            whole = f"{name}.{pin.field}"
+            if name != effect and whole.startswith(f"{effect}."):
+                yield CeilingPin(currency=pin.currency, field=whole[len(effect) + 1 :], max=pin.max, per=pin.per)
+
+
+def resume_groups(pinned: ContractPin, coded: ContractPin) -> list[list[str]]:
+    """Of each contract the roles of which the executor must hold one; nothing for "anyone", twins once."""
+    groups = [list(pin.resume) for pin in (coded, pinned) if pin.resume != [ANYONE]]
+    return groups[:1] if len(groups) == 2 and groups[0] == groups[1] else groups
+
+
+def risk_of(pinned: ContractPin, coded: ContractPin) -> str:
+    """The higher risk of the two; one that this version does not know counts as the highest."""
+    return max((coded.risk, pinned.risk), key=lambda risk: _RISKS.index(risk) if risk in _RISKS else len(_RISKS))
+
+
+def need_of(source: str, pin: ApprovalPin) -> Need:
+    """A demanded approval as a fact of the question."""
+    return Need(
+        alone=pin.alone, immaterial=list(pin.immaterial), roles=list(pin.roles), source=source, within=pin.within
+    )
+
+
+def immaterial_of(needs: Sequence[Need]) -> list[str]:
+    """The fields of the request that none of the needs depends on, in order."""
+    fields = [set(need.immaterial) for need in needs]
+    return sorted(set.intersection(*fields)) if fields else []
+
+
+def limit_of(effect: str, source: str, pin: CeilingPin, request: object, used: int, now: int) -> Limit:
+    """A ceiling as a fact of the question.
+
+    request: what its stored bytes decode to, as plain JSON. used: minor units settled or reserved in its scope
+    without this effect; 0 where each effect has a ceiling of its own. now: microseconds UTC.
+    """
+    return Limit(
+        amount=_amount_at(request, pin.field),
+        currency=pin.currency,
+        field=pin.field,
+        max=pin.max,
+        per=pin.per,
+        scope=scope_of(effect, pin, now),
+        source=source,
+        stated=_currency_at(request, pin.field),
+        used=min(used, INTEGER_MAX),
+    )
+
+
+def scope_of(effect: str, pin: CeilingPin, now: int) -> str:
+    """What shares a ceiling: "pay.amount/effect", "pay.amount/run", "pay.amount/day/2026-11-27".
+
+    now: microseconds UTC, in which days and months are counted. The scope of a run names no run, because it is
+    counted in the run's own journal.
+    """
+    scope = f"{effect}.{pin.field}/{pin.per}"
+    if pin.per == "day":
+        return f"{scope}/{_EPOCH + timedelta(microseconds=now):%Y-%m-%d}"
+    if pin.per == "month":
+        return f"{scope}/{_EPOCH + timedelta(microseconds=now):%Y-%m}"
+    return scope
+
+
+def evidence_until(policy: PolicyPin | None, name: str, as_of: int, until: int) -> int:
+    """Until when evidence may be relied on, microseconds UTC: as the flow said, capped by the policy from `as_of`."""
+    cap = policy.evidence.get(name) if policy is not None else None
+    return until if cap is None else min(until, as_of + cap)
+
+
+def window_end(opened_at: int, pinned_end: int, risk: str, policy: PolicyPin | None) -> int:
+    """When the run is over, microseconds UTC: as pinned, capped by the policy for its risk from its opening."""
+    cap = policy.windows.get(risk) if policy is not None else None
+    return pinned_end if cap is None else min(pinned_end, opened_at + cap)
+
+
+def material_of(request: bytes, immaterial: Sequence[str]) -> bytes:
+    """Canonical JSON of the request without these fields, nor what they leave empty; b"" where nothing is left.
+
+    Two requests have the same material bytes exactly where their difference has no material change.
+    """
+    return value_of({path: text for path, text in leaves_of(request).items() if not covers(immaterial, path)})
+
+
+def _amount_at(request: object, field: str) -> int | None:
+    """The whole number at a field; None for anything else, True and 1.0 among it, and for what no fact can hold."""
+    value = request
+    for name in field.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if type(value) is int and abs(value) <= INTEGER_MAX else None
+
+
+def _currency_at(request: object, field: str) -> str:
+    """The currency stated beside the amount, or else in what holds it, outward; "" where none is stated."""
+    holders: list[dict[str, Any]] = []
+    value = request
+    for name in field.split("."):
+        if not isinstance(value, dict):
+            break
+        holders.append(value)
+        value = value.get(name)
+    for holder in reversed(holders):
+        stated = holder.get(CURRENCY_FIELD)
+        if stated is not None and stated != "":
+            return stated if isinstance(stated, str) and is_currency(stated) else CURRENCY_UNCLEAR
+    return ""
