@@ -16,17 +16,6 @@ from typing import Final, Literal
 
 from remit.facts.judgement import Answer, Bound, Check, Finding, Limit, Question, Verdict, Who
 
-CHECKS: Final[tuple[Check, ...]] = (
-    "objective",
-    "identity",
-    "authority",
-    "evidence",
-    "policy",
-    "effects",
-    "duplicates",
-    "approval",
-)
-
 # The outcome code of a finding is its own with an underscore, but for these.
 _OUTCOMES: Final[dict[str, str]] = {
     "objective.cancelled": "cancelled",
@@ -57,7 +46,7 @@ _Fault = tuple[str, str]  # dotted code, and the name that it is about
 def judge(question: Question) -> Verdict:
     """The verdict on `question`: resume, revalidate (somebody or something has to say more) or abandon.
 
-    Total and pure. All eight findings stand in the verdict in the order of CHECKS; a finding's `code` is dotted
+    Total and pure. All eight findings stand in the verdict in the order of `Check`; a finding's `code` is dotted
     ("ceiling.exceeded"), the verdict's is the outcome code of the finding that decided ("ceiling_exceeded").
     An abandonment with `denied` or `idempotency_conflict` is for the flow to hear; any other ends the run.
 
@@ -114,7 +103,7 @@ def _objective(question: Question) -> Finding:
     if question.cancelled:
         return _no("objective", "abandon", "objective.cancelled")
     if question.now > question.window_end:
-        return _no("objective", "abandon", "objective.window_over", str(question.window_end))
+        return _no("objective", "abandon", "objective.window_over")
     if question.wanted == "no":
         return _no("objective", "abandon", "objective.unwanted")
     if question.wanted == "unknown":
@@ -210,7 +199,7 @@ def _approval(question: Question) -> Finding:
     notes = []
     if _is_self(question, answer):
         notes.append("approval.alone")
-    if _is_reworded(question) and answer.bound.request != question.effect.bound.request:
+    if _is_reworded(question):
         notes.append("approval.reworded")
     return _noted("approval", notes[0], ", ".join(notes)) if notes else _APPROVAL_OK
 
@@ -256,7 +245,7 @@ def _decider_faults(question: Question, answer: Answer) -> list[str]:
         codes.append("approval.decider")
     served = [[role for role in need.roles if role in answer.roles] for need in question.needs]
     # A predicate that failed without a rule beside it names nobody, and nobody can say yes to it.
-    if not served or not all(served):
+    if not all(served) or (not served and question.unanswered):
         codes.append("approval.role")
     if any(roles and not _meet(answer.by.roles, roles) for roles in served):
         codes.append("approval.role_lost")
@@ -290,10 +279,12 @@ def _is_reworded(question: Question) -> bool:
 
 
 def _was_approved_with(question: Question, name: str, digest: str) -> bool:
+    """Whether a person who was to be asked said yes to evidence as it stands now."""
     answer = question.answer
-    if answer is None or answer.choice != "approve" or answer.bound.evidence.get(name) != digest:
+    # Where no rule needs a yes, nobody has looked at who gave this one.
+    if answer is None or answer.choice != "approve" or not question.needs:
         return False
-    return not faults(question)
+    return answer.bound.evidence.get(name) == digest and not faults(question)
 
 
 def _sources(question: Question) -> list[str]:

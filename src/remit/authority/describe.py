@@ -1,0 +1,202 @@
+"""Descriptions: what a check saw and what it required, in words for the people who ask why.
+
+They are made from the question when somebody looks, never stored: the journal holds facts and
+codes, and words may get better. What an agent's request says is escaped, because a text that
+explains a refusal is the last place where a request may say something in its own voice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from remit.authority.gate import faults
+from remit.canonical import INTEGER_MAX
+from remit.facts.judgement import Answer, Basis, Check, Finding, Limit, Question, Who
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS: Final = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
+
+_FAULTS: Final[dict[str, str]] = {
+    "approval.binding": "it answers another question",
+    "approval.used": "it was used already",
+    "approval.expired": "it came, or is used, after its window",
+    "approval.connector": "where the effect goes changed",
+    "approval.payload": "the request changed",
+    "approval.role": "the decider did not hold the role",
+    "approval.role_lost": "the decider holds the role no longer",
+    "approval.role_new": "the decider was given the role after the question was asked",
+    "approval.disabled": "the decider is disabled",
+    "approval.decider": "the decider is not a person",
+    "approval.self": "the decider is one of those whom the run acts for",
+}
+
+
+def describe(question: Question, finding: Finding) -> tuple[str, str]:
+    """What the finding's check saw, and what it requires: short texts for people, also where all is well.
+
+    Total and pure. Times are UTC; amounts are minor units; characters that can't be seen are escaped.
+
+    >>> who = Who(known=True, principal="agent:buyer", roles=["buyer"])
+    >>> asked = Question(authority=7, executor=who, head="", now=0, resume=[["buyer"]], risk="low", seq=1, window_end=1)
+    >>> describe(asked, Finding(check="authority"))
+    ('agent:buyer holds buyer', 'one of: buyer')
+    """
+    seen, required = _DESCRIBED[finding.check](question)
+    return _visible(seen), _visible(required)
+
+
+def _objective(question: Question) -> tuple[str, str]:
+    seen = [_moment(question.now)]
+    if question.cancelled:
+        seen.append("cancelled")
+    if question.wanted:
+        seen.append(
+            {"yes": "still wanted", "no": "not wanted any more"}.get(
+                question.wanted, "nobody can say whether it is wanted"
+            )
+        )
+    if question.regressed:
+        seen.append("the clock stands behind the last entry")
+    wanted = ["still wanted"] if question.wanted else []
+    return "; ".join(seen), "; ".join(["not cancelled", *wanted, f"until {_moment(question.window_end)}"])
+
+
+def _identity(question: Question) -> tuple[str, str]:
+    seen = [f"executor {_who(question.executor)}"]
+    if question.behalf is not None:
+        seen.append(f"on behalf of {_who(question.behalf)}")
+    return "; ".join(seen), "known and not disabled" if question.resume else "not disabled"
+
+
+def _authority(question: Question) -> tuple[str, str]:
+    executor = question.executor
+    seen = [f"{executor.principal} holds {', '.join(executor.roles) or 'no role'}"]
+    required = [_one_of(group) for group in question.resume] or ["anyone"]
+    for limit in question.ceilings if question.effect is not None else ():
+        seen.append(_amount(limit))
+        required.append(
+            f"at most {_number(limit.max)} {limit.currency}".rstrip() + f" per {limit.per} ({limit.source})"
+        )
+    return "; ".join(seen), "; ".join(required)
+
+
+def _evidence(question: Question) -> tuple[str, str]:
+    if question.effect is None:
+        return _NO_EFFECT
+    if not question.evidence:
+        return "rests on no evidence", ""
+    seen = "; ".join(f"{basis.name}: {_basis(question, basis)}" for basis in question.evidence)
+    return seen, f"as the flow relied on it, or as a person approved it since, and fresh at {_moment(question.now)}"
+
+
+def _policy(question: Question) -> tuple[str, str]:
+    seen = ["forbidden" if question.forbidden else "not forbidden"]
+    if question.pinned_contract:
+        seen.append(f"opened under another contract ({question.pinned_contract[:12]})")
+    if question.pinned_policy:
+        seen.append(f"opened under another policy ({question.pinned_policy[:12]})")
+    return "; ".join(seen), "allowed by the contracts and the policy that hold now"
+
+
+def _effects(question: Question) -> tuple[str, str]:
+    if question.effect is None:
+        return _NO_EFFECT
+    seen = f"in doubt: {', '.join(question.doubts)}" if question.doubts else "no other effect is in doubt"
+    return seen, "no other effect of this run in doubt"
+
+
+def _duplicates(question: Question) -> tuple[str, str]:
+    effect = question.effect
+    if effect is None:
+        return _NO_EFFECT
+    own = {"": "not performed before", "in_doubt": "in doubt itself"}.get(effect.own, f"settled before: {effect.own}")
+    seen = f"{own}; its business key is held by {effect.rival}" if effect.rival else own
+    return seen, "not performed before, and its business key free" if effect.business else "not performed before"
+
+
+def _approval(question: Question) -> tuple[str, str]:
+    if question.effect is None:
+        return _NO_EFFECT
+    required = [f"a yes from {_one_of(n.roles)} within {_span(n.within)} ({n.source})" for n in question.needs]
+    if question.unanswered:
+        required.append(f"a yes, because the rule that says whether one is needed failed ({question.unanswered})")
+    answer = question.answer
+    if answer is None:
+        return ("no answer" if required else "none needed"), "; ".join(required)
+    seen = [_decided(answer)]
+    if answer.choice == "approve" and required:
+        seen += [_FAULTS.get(code, f"changed: {code.partition('.')[2]}") for code in faults(question)]
+    return "; ".join(seen), "; ".join(required)
+
+
+def _decided(answer: Answer) -> str:
+    verb = "approved" if answer.choice == "approve" else "denied"
+    return f"{verb} by {answer.by.principal} as {', '.join(answer.roles) or 'no role'} on {_moment(answer.at)}"
+
+
+def _basis(question: Question, basis: Basis) -> str:
+    if basis.failed:
+        return "could not be taken again"
+    if not basis.digest:
+        return "missing"
+    if question.now > basis.until:
+        return f"expired on {_moment(basis.until)}"
+    changed = "changed, " if basis.relied and basis.relied != basis.digest else ""
+    return f"{changed}fresh until {_moment(basis.until)}"
+
+
+def _amount(limit: Limit) -> str:
+    if limit.amount is None:
+        return f"no whole number at {limit.field}"
+    # The request wrote its currency: quoted, so that it can't pass for words of ours.
+    own = not limit.stated or limit.stated == limit.currency
+    currency = limit.currency if own else ascii(limit.stated[:20])
+    used = f" with {_number(limit.used)} used" if limit.used else ""
+    return f"{_number(limit.amount)} {currency}".rstrip() + used
+
+
+def _who(who: Who) -> str:
+    state = "disabled" if who.disabled else "known" if who.known else "unknown"
+    return f"{who.principal} is {state}"
+
+
+def _one_of(roles: Sequence[str]) -> str:
+    return f"one of: {', '.join(roles)}"
+
+
+def _moment(at: int) -> str:
+    try:
+        return f"{_EPOCH + timedelta(microseconds=at):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:
+        return f"{_number(at)} µs after 1970"
+
+
+def _span(us: int) -> str:
+    return next(
+        (f"{_number(us // size)} {unit}" for unit, size in _UNITS if us and us % size == 0), f"{_number(us)} µs"
+    )
+
+
+def _number(number: int) -> str:
+    # Python refuses to write integers of more than 4,300 digits, and no entry can hold one of more than 16.
+    return f"{number:,}" if abs(number) <= INTEGER_MAX else "a number out of range"
+
+
+def _visible(text: str) -> str:
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+_NO_EFFECT: Final = ("no effect is asked for", "")
+
+_DESCRIBED: Final[dict[Check, Callable[[Question], tuple[str, str]]]] = {
+    "objective": _objective,
+    "identity": _identity,
+    "authority": _authority,
+    "evidence": _evidence,
+    "policy": _policy,
+    "effects": _effects,
+    "duplicates": _duplicates,
+    "approval": _approval,
+}
