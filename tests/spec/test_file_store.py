@@ -19,7 +19,7 @@ import pytest
 
 from remit.errors import Refused, StoreError, StoreRefused, StoreUnavailable, Tampered
 from remit.store.file import FileStore
-from remit.store.protocol import RunFilter, WorkerRow
+from remit.store.protocol import Announce, AskFilter, OpenAsk, Reserve, RunFilter, TakeKey, WorkerRow
 from tests.support.journal import TENANT, WORKER, Hand, open_held, open_run, opening, read_stored, read_view
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ async def refusal(path: Path | str) -> StoreRefused:
 async def test_a_reader_finds_each_entry_on_a_line_of_its_own(path):  # proves: RUN-19
     text = (await written(path)).decode()
     document = json.loads(text)
-    assert document["remit"] == 1
+    assert document["remit"] == 2
     run = document["runs"]["1"]
     assert (run["run"], run["status"], run["seq"], run["worker"]) == ("po-1", "running", 3, WORKER)
     assert [json.loads(entry["header"])["kind"] for entry in run["main"]] == ["RunOpened", "AttemptStarted", "StepDone"]
@@ -143,10 +143,32 @@ async def test_what_is_not_a_whole_document_is_refused_and_left_alone(path, spoi
 
 
 async def test_a_newer_document_is_refused_and_left_alone(path):
-    newer = b'{"remit":2,"tables":{}}'
+    newer = b'{"remit":3,"tables":{}}'
     path.write_bytes(newer)
     assert (await refusal(path)).code == "store.newer"
     assert path.read_bytes() == newer
+
+
+async def test_a_document_of_form_1_is_read_and_written_as_form_2(path):  # proves: LOG-1
+    document = json.loads(await written(path))
+    before = document["runs"]
+    for name in ("business_keys", "ceilings", "asks", "outbox"):
+        assert document.pop(name) == []
+    path.write_text(json.dumps(document | {"remit": 1}))
+
+    store = await opened(path)
+    assert store.ledger.schema == 2
+    hand = Hand(store, (await read_stored(store, 1)).row)
+    await store.close()
+
+    document = json.loads(path.read_bytes())
+    assert (document["remit"], document["business_keys"], document["runs"]) == (2, [], before)
+    store = await opened(path)
+    unit = hand.step()
+    unit.marks = (TakeKey("5eed", "pay"), Reserve("per run", 5, 10), Announce("approval.asked", b"{}"))
+    await store.append(unit)
+    await store.close()
+    assert json.loads(path.read_bytes())["ceilings"] == [{"tenant": TENANT, "scope": "per run", "used": 5}]
 
 
 # -- the place ---------------------------------------------------------------------------------------------------------
@@ -187,7 +209,7 @@ async def test_a_link_stays_a_link(tmp_path, path):
     path.symlink_to(target / "real.json")
     await written(path)
     assert path.is_symlink()
-    assert json.loads((target / "real.json").read_bytes())["remit"] == 1
+    assert json.loads((target / "real.json").read_bytes())["remit"] == 2
     assert sorted(p.name for p in target.iterdir()) == ["real.json", "real.json.lock"]
 
 
@@ -299,6 +321,27 @@ async def test_after_a_full_disk_the_store_says_what_the_file_says(path):  # pro
     store = await opened(path)
     assert await read_stored(store, 1) == after
     assert after.row.seq == 3
+    await store.close()
+
+
+async def test_what_stands_beside_the_runs_is_as_it_was_after_a_full_disk(path):  # proves: RUN-3
+    store = await opened(path)
+    hand = await open_held(store, "po-1")
+    first, second = hand.step(), hand.step(b'"' + b"x" * 50_000 + b'"')
+    first.marks = (Reserve("per run", 5, 10),)
+    second.marks = (Reserve("per run", 5, 10), OpenAsk("a-1", "pay", ("buyer",), 1, 2))
+    await store.append(first)
+    data = path.read_bytes()
+    with full_disk(len(data) + 1_000), pytest.raises(StoreUnavailable):
+        await store.append(second)
+    assert (path.read_bytes(), await store.read_used(TENANT, "per run")) == (data, 5)
+    assert await store.read_ask(TENANT, "a-1") is None
+
+    await store.append(second)
+    await store.close()
+    store = await opened(path)
+    assert await store.read_used(TENANT, "per run") == 10
+    assert [row.ask for row in await store.list_asks(AskFilter(TENANT, role="buyer"))] == ["a-1"]
     await store.close()
 
 

@@ -179,6 +179,9 @@ class GroupCommit:
             batch.units.append(line[0])
             if len(line) > 1:
                 self._lines[place] = line[1:]
+        if any(waiting.unit.is_conditional for waiting in batch.units):
+            # What others may rest on goes first: who judged by what this batch changes judges again.
+            batch.units.sort(key=lambda waiting: (waiting.unit.is_conditional, waiting.unit.lane == "main"))
         return batch
 
     def _write_now(self, batch: _Batch) -> None:

@@ -14,19 +14,24 @@ import os
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from remit.clock import Clock, SystemClock
-from remit.errors import StoreClosed
+from remit.errors import Refused, StoreClosed
 from remit.facts.names import RESERVED_PREFIX
 from remit.store.batch import Answers, Committer, GroupCommit
 from remit.store.opened import Opened
 from remit.store.protocol import (
+    AskFilter,
+    AskRow,
     Checkup,
     Claim,
     Counters,
+    KeyRow,
     Ledger,
     Opening,
+    OutboxRow,
+    Peek,
     Renewal,
     Renewer,
     RunFilter,
@@ -39,7 +44,7 @@ from remit.store.state import Draft, State
 
 T = TypeVar("T")
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class MemoryStore(Opened):
@@ -84,6 +89,15 @@ class MemoryStore(Opened):
         self._check()
         await self._group.append(unit)
 
+    async def transact(self, build: Callable[[Any], Any], *, limit_ms: int) -> None:
+        """Raises Refused `transact.store`: there are no rows of the caller's here."""
+        self._check()
+        raise Refused(
+            f"{self.url} has no tables of yours, so nothing can be written together with them; nothing was done.",
+            code="transact.store",
+            hint="Use `sqlite:` or `postgresql:` with your own tables in the same database.",
+        )
+
     async def open_run(self, opening: Opening) -> RunRow | None:
         self._check()
         return await self._group.open_run(opening)
@@ -108,6 +122,25 @@ class MemoryStore(Opened):
 
     async def list_rows(self, which: RunFilter) -> list[RunRow]:
         return self._read(lambda state: state.list_rows(which))
+
+    async def peek(self, run_key: int) -> Peek | None:
+        row = self._read(lambda state: state.runs[run_key].row if run_key in state.runs else None)
+        return None if row is None else Peek(row.seq, row.head, self._clock.now())
+
+    async def read_key(self, tenant: str, key: str) -> KeyRow | None:
+        return self._read(lambda state: state.beside.read_key(tenant, key))
+
+    async def read_used(self, tenant: str, scope: str) -> int:
+        return self._read(lambda state: state.beside.read_used(tenant, scope))
+
+    async def read_ask(self, tenant: str, ask: str) -> AskRow | None:
+        return self._read(lambda state: state.beside.read_ask(tenant, ask))
+
+    async def list_asks(self, which: AskFilter) -> list[AskRow]:
+        return self._read(lambda state: state.beside.list_asks(which))
+
+    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
+        return self._read(lambda state: state.beside.read_outbox(after, limit))
 
     async def put_worker(self, row: WorkerRow) -> None:
         self._check()
@@ -189,9 +222,7 @@ class _MemoryRenewer:
 
 def draft_batch(draft: Draft, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
     """A batch of group commit, in the order in which it was given."""
-    return Answers(
-        [None if draft.append(unit) else "lease" for unit in units], [draft.open_run(opening) for opening in openings]
-    )
+    return Answers([draft.append(unit) for unit in units], [draft.open_run(opening) for opening in openings])
 
 
 def findings_of(state: State, now: int) -> list[Checkup]:

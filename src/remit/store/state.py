@@ -1,4 +1,4 @@
-"""State: runs, entries and workers in plain structures, and the rules that every append passes.
+"""State: runs, entries, workers and what stands beside them, and the rules that every append passes.
 
     State   what is believed
     Draft   what is about to be: changed rows and added entries, laid over a state
@@ -18,7 +18,8 @@ from itertools import islice
 from remit.facts.entry import Entry, Lane
 from remit.facts.machine import OPEN
 from remit.facts.names import RESERVED_PREFIX
-from remit.store.protocol import Claim, Opening, Renewal, RunFilter, RunRow, Stored, Unit, WorkerRow
+from remit.store.beside import Beside
+from remit.store.protocol import Claim, Loss, Opening, Renewal, RunFilter, RunRow, Stored, Unit, WorkerRow
 
 
 @dataclass(slots=True)
@@ -42,6 +43,7 @@ class State:
     ids: dict[tuple[str, str, int], int] = field(default_factory=dict)  # tenant, run, gen -> run key
     newest: dict[tuple[str, str], int] = field(default_factory=dict)  # tenant, run -> run key of the highest gen
     workers: dict[str, WorkerRow] = field(default_factory=dict)
+    beside: Beside = field(default_factory=Beside)
 
     def keep(self, run: KeptRun) -> None:
         """Add a run that was opened or read."""
@@ -82,6 +84,7 @@ class Draft:
         self.added: dict[tuple[int, Lane], list[Entry]] = {}
         self.opened: dict[tuple[str, str, int], int] = {}  # id -> run key
         self.workers: dict[str, WorkerRow] = {}
+        self.beside = Beside(state.beside)
 
     def __bool__(self) -> bool:
         return bool(self.rows or self.workers)
@@ -96,32 +99,61 @@ class Draft:
         for (key, lane), entries in self.added.items():
             state.runs[key].lane(lane).extend(entries)
         state.workers.update(self.workers)
+        if self.beside:
+            self.beside.merge()
 
-    def append(self, unit: Unit) -> bool:
-        """False where head, epoch or lease are not as the unit says; nothing of it is in the draft then."""
+    def append(self, unit: Unit) -> Loss | None:
+        """Why the unit is not written, or None; nothing of it is in the draft where there is a reason."""
         row = self._row(unit.run_key)
-        if row is None or row.quarantined:
-            return False
-        if unit.lane == "post":
-            if row.post_head != unit.head_before or row.status not in OPEN:
-                return False
-            row = replace(row, post_head=unit.head_after, post_seq=unit.seq_after)
-        else:
-            if row.head != unit.head_before or not self._is_held(row, unit.epoch):
-                return False
-            row = replace(row, head=unit.head_after, seq=unit.seq_after)
-            if unit.move is not None:
-                row = replace(row, status=unit.move.status, code=unit.move.code)
-                if unit.move.release:
-                    row = replace(row, worker=None, lease_until=0)
-        self.rows[unit.run_key] = row
+        moved = None if row is None else self._advanced(row, unit)
+        if row is None or moved is None:
+            return "lease"
+        lost = self._missed(unit, row) or self._mark(unit, row)
+        if lost is not None:
+            return lost
+        self.rows[unit.run_key] = moved
         self.added.setdefault((unit.run_key, unit.lane), []).extend(unit.entries)
         if unit.quarantine is not None:
             key, flag = unit.quarantine
             other = self._row(key)
             if other is not None:
                 self.rows[key] = replace(other, quarantined=flag)
-        return True
+        return None
+
+    def _advanced(self, row: RunRow, unit: Unit) -> RunRow | None:
+        """The row behind the unit; None where head, epoch or lease are not as it says."""
+        if row.quarantined:
+            return None
+        if unit.lane == "post":
+            if row.post_head != unit.head_before or row.status not in OPEN:
+                return None
+            return replace(row, post_head=unit.head_after, post_seq=unit.seq_after)
+        if row.head != unit.head_before or not self._is_held(row, unit.epoch):
+            return None
+        row = replace(row, head=unit.head_after, seq=unit.seq_after)
+        if unit.move is not None:
+            row = replace(row, status=unit.move.status, code=unit.move.code)
+            if unit.move.release:
+                row = replace(row, worker=None, lease_until=0)
+        return row
+
+    def _missed(self, unit: Unit, row: RunRow) -> Loss | None:
+        """What the unit rests on and is not so, marks aside."""
+        if unit.fence is not None:
+            journal = self._row(unit.fence.run_key)
+            if journal is None or journal.seq != unit.fence.seq:
+                return "authority"
+        return "post" if unit.post_seq not in (None, row.post_seq) else None
+
+    def _mark(self, unit: Unit, row: RunRow) -> Loss | None:
+        """Make all marks of a unit or none."""
+        if not unit.marks:
+            return None
+        trial = Beside(self.beside)
+        lost = trial.make(unit, row, self._now)
+        if lost is None:
+            trial.merge()
+        return lost
 
     def open_run(self, opening: Opening) -> RunRow | None:
         """None where the id is taken."""

@@ -21,6 +21,8 @@ Where it is weaker than `file:`, and what such a store can't promise:
     no lease    who holds a run is known in this opening alone; an epoch is as old as the last save
     no list     only the runs of this opening are found, and a quarantine lasts as long as it;
                 what happened is then told by the same chain again
+    no keys     business keys, ceilings, open questions and announcements are known in this opening alone, like the
+                journals of Remit's own: in the next one a key is free again and a ceiling unused
     no whole    several runs are saved one after the other, each for itself
     no sync     a step is as durable as `save` makes it before it returns
 

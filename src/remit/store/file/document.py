@@ -1,9 +1,13 @@
 """The document of a `file:` store: one JSON object, a line for each entry.
 
-    {"remit":1,
+    {"remit":2,
     "ledger":{"origin":"32 hex digits","made_at":...,"clock":"database"},
     "run_key_next":2,
     "workers":{"4711-9f3a":{"host":...,"lock_path":...,"started_at":...}},
+    "business_keys":[{"tenant":...,"key":...,"run_key":1,"run":"po-1041","call":...}],
+    "ceilings":[{"tenant":...,"scope":...,"used":...}],
+    "asks":[{"number":1,"tenant":...,"ask":...,"run_key":1,"call":...,"roles":[...],...,"is_open":true}],
+    "outbox":[{"number":1,"tenant":...,"run":"po-1041","kind":...,"data":text,"at":...}],
     "runs":{
     "1":{"tenant":"default","run":"po-1041",...,"main":[
     {"header":"{...}","body":"{...}","salt":"...","value":"{...}"}
@@ -11,7 +15,8 @@
     }}
 
 Runs stand under their key; `plain.py` says what a run and an entry look like. Line breaks
-are for the reader's eye: any tool may write the same JSON in another shape.
+are for the reader's eye: any tool may write the same JSON in another shape. A document of form 1 lacks what stands
+between the workers and the runs; it is read, and written in this form when it is opened.
 """
 
 from __future__ import annotations
@@ -23,11 +28,13 @@ import msgspec
 
 from remit.errors import StoreRefused
 from remit.facts.entry import Entry, Lane
+from remit.store.beside import Beside
 from remit.store.plain import PlainRun, Unreadable, kept_run, plain_entry, plain_row
+from remit.store.plain_beside import PlainAnnouncement, PlainAsk, PlainCeiling, PlainKey, kept_beside, plain_beside
 from remit.store.protocol import RunRow, WorkerRow
 from remit.store.state import Draft, State
 
-FORM = 1
+FORM = 2
 
 _encode = msgspec.json.encode
 
@@ -48,16 +55,20 @@ class _Form(msgspec.Struct, frozen=True):
     remit: int
 
 
-class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     remit: int
     ledger: PlainLedger
     run_key_next: int
     workers: dict[str, _PlainWorker]
+    business_keys: list[PlainKey] = []
+    ceilings: list[PlainCeiling] = []
+    asks: list[PlainAsk] = []
+    outbox: list[PlainAnnouncement] = []
     runs: dict[str, PlainRun]
 
 
-def read_document(data: bytes, path: str) -> tuple[PlainLedger, State]:
-    """What a document tells. Raises StoreRefused `store.broken` or `store.newer`."""
+def read_document(data: bytes, path: str) -> tuple[PlainLedger, State, int]:
+    """What a document tells, and its form. Raises StoreRefused `store.broken` or `store.newer`."""
     try:
         form = msgspec.json.decode(data, type=_Form).remit
         if form > FORM:
@@ -66,7 +77,7 @@ def read_document(data: bytes, path: str) -> tuple[PlainLedger, State]:
                 code="store.newer",
                 hint="Use the version of Remit that wrote it, or a later one.",
             )
-        return _read(msgspec.json.decode(data, type=_Document))
+        return *_read(msgspec.json.decode(data, type=_Document)), form
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
         raise StoreRefused(
             f"Nothing was changed: {path} is not a document of Remit's, or not a whole one: {exc}.",
@@ -76,7 +87,7 @@ def read_document(data: bytes, path: str) -> tuple[PlainLedger, State]:
 
 
 def _read(document: _Document) -> tuple[PlainLedger, State]:
-    if document.remit != FORM or len(bytes.fromhex(document.ledger.origin)) != 16:
+    if document.remit not in range(1, FORM + 1) or len(bytes.fromhex(document.ledger.origin)) != 16:
         raise Unreadable("its first fields are not as they were written")
     state = State()
     for key, run in sorted((_run_key(text), run) for text, run in document.runs.items()):
@@ -88,6 +99,7 @@ def _read(document: _Document) -> tuple[PlainLedger, State]:
     state.run_key_next = document.run_key_next
     for name, worker in document.workers.items():
         state.workers[name] = WorkerRow(name, worker.host, worker.lock_path, worker.started_at)
+    state.beside = kept_beside(document.business_keys, document.ceilings, document.asks, document.outbox, state.runs)
     return document.ledger, state
 
 
@@ -104,6 +116,7 @@ class DocumentWriter:
         self._ledger = ledger
         self._rows: dict[int, tuple[RunRow, bytes]] = {}
         self._lanes: dict[tuple[int, Lane], list[bytes]] = {}
+        self._beside: bytes | None = None
 
     def write(self, state: State, draft: Draft) -> bytes:
         """The document of what would be believed if the draft were merged."""
@@ -111,14 +124,24 @@ class DocumentWriter:
             name: _PlainWorker(w.host, w.lock_path, w.started_at) for name, w in (state.workers | draft.workers).items()
         }
         keys = [*state.runs, *draft.opened.values()]
-        head = b'{"remit":%d,\n"ledger":%b,\n"run_key_next":%d,\n"workers":%b,\n"runs":{' % (
+        head = b'{"remit":%d,\n"ledger":%b,\n"run_key_next":%d,\n"workers":%b,\n%b,\n"runs":{' % (
             FORM,
             _encode(self._ledger),
             state.run_key_next + len(draft.opened),
             _encode(workers),
+            self._beside_of(state, draft),
         )
         runs = b",".join(b'\n"%d":%b' % (key, self._run(state, draft, key)) for key in keys)
         return b"%b%b\n}}\n" % (head, runs)
+
+    def _beside_of(self, state: State, draft: Draft) -> bytes:
+        """Encoded anew only after it changed; a draft may yet fail, so what it changes is not kept."""
+        if draft.beside:
+            self._beside = None
+            return _beside_bytes(draft.beside)
+        if self._beside is None:
+            self._beside = _beside_bytes(state.beside)
+        return self._beside
 
     def _run(self, state: State, draft: Draft, key: int) -> bytes:
         row = draft.rows.get(key) or state.runs[key].row
@@ -140,6 +163,13 @@ class DocumentWriter:
         # A draft may yet fail: what it adds is kept once it is believed.
         added = list(_lines(draft.added.get((key, lane), ())))
         return b"[\n%b\n]" % b",\n".join(lines + added) if lines or added else b"[]"
+
+
+def _beside_bytes(beside: Beside) -> bytes:
+    return b",\n".join(
+        b"%b:%b" % (_encode(name), b"[\n%b\n]" % b",\n".join(map(_encode, rows)) if rows else b"[]")
+        for name, rows in plain_beside(beside).items()
+    )
 
 
 def _lines(entries: Iterable[Entry]) -> Iterable[bytes]:

@@ -113,15 +113,16 @@ class FileStore(MemoryStore):
             data = disk.read()
             if data is None:
                 ledger, state = PlainLedger(secrets.token_hex(16), self._clock.now(), self._clock_word), State()
+                form = 0
             else:
-                ledger, state = read_document(data, disk.path)
+                ledger, state, form = read_document(data, disk.path)
             is_told = ledger.clock == "given" or self._clock_word == "database"
             if not is_told:
                 ledger = PlainLedger(ledger.origin, ledger.made_at, "given")
             holders = {kept.row.worker for kept in state.runs.values()}
             state.workers = {name: row for name, row in state.workers.items() if name in holders}
             document = DocumentWriter(ledger)
-            if data is None or not is_told:
+            if form < FORM or not is_told:
                 disk.replace(document.write(state, Draft(state, 0)))
         except BaseException as exc:
             disk.release()
