@@ -135,7 +135,7 @@ async def test_a_user_who_may_only_read_and_write_is_enough_once_it_is_made(stor
     role = name_of(postgres_database)
     await outside.execute(
         f"""CREATE ROLE "{role}" LOGIN; GRANT USAGE ON SCHEMA remit TO "{role}";
-        GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA remit TO "{role}";"""
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA remit TO "{role}";"""
     )
     least = PostgresStore(postgres_database.replace("user=postgres", f"user={role}"))
     try:
@@ -427,7 +427,7 @@ async def test_hot_statements_are_planned_for_a_full_table_while_it_is_empty(sto
     none: list[Any] = []
     head = (1, b"", b"", 1, 1)
     for name, values in {
-        "append": (*[none] * 8, None, *[none] * 7),
+        "append": (*[none] * 8, None, *[none] * 7, *[none] * 4),
         "append_one": (*head, None, None, False, None, b"", b"", b"", b""),
         "append_post": (*[none] * 11,),
         "renew": (none, none, WORKER, 1, None),

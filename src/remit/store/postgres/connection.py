@@ -13,7 +13,7 @@ goes away, is unknown: the statement may have been committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -59,6 +59,8 @@ class Connection(Protocol):
     """What we use of a connection of asyncpg."""
 
     async def execute(self, query: str, *values: Any) -> str: ...
+
+    async def executemany(self, query: str, rows: Iterable[Sequence[Any]]) -> None: ...
 
     async def fetch(self, query: str, *values: Any) -> list[Row]: ...
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from remit.facts.entry import Entry, Lane
 from remit.store.postgres.connection import Connection, Row
-from remit.store.protocol import RunFilter, RunRow, Stored, WorkerRow
+from remit.store.protocol import AskFilter, AskRow, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
 
 Q = load_queries("postgres")
@@ -54,6 +54,42 @@ async def list_rows(connection: Connection, which: RunFilter) -> list[RunRow]:
     else:
         sql = Q["list_newest"]
     return [run_row(row) for row in await connection.fetch(sql, *values)]
+
+
+async def peek(connection: Connection, run_key: int, now: int | None) -> Peek | None:
+    """now: of a given clock; None where the database's counts."""
+    row = await connection.fetchrow(Q["read_peek"], run_key, now)
+    return None if row is None else Peek(*row)
+
+
+async def read_key(connection: Connection, tenant: str, key: str) -> KeyRow | None:
+    row = await connection.fetchrow(Q["read_key"], tenant, key)
+    return None if row is None else KeyRow(*row)
+
+
+async def read_used(connection: Connection, tenant: str, scope: str) -> int:
+    used: int | None = await connection.fetchval(Q["read_used"], tenant, scope)
+    return used or 0
+
+
+async def read_ask(connection: Connection, tenant: str, ask: str) -> AskRow | None:
+    row = await connection.fetchrow(Q["read_ask"], tenant, ask)
+    return None if row is None else _ask_row(row)
+
+
+async def list_asks(connection: Connection, which: AskFilter) -> list[AskRow]:
+    role = "" if which.role is None else which.role
+    rows = await connection.fetch(Q["list_asks"], which.tenant, role, which.after, max(which.limit, 0))
+    return [_ask_row(row) for row in rows]
+
+
+async def read_outbox(connection: Connection, after: int, limit: int) -> list[OutboxRow]:
+    return [OutboxRow(*row) for row in await connection.fetch(Q["read_outbox"], after, max(limit, 0))]
+
+
+def _ask_row(row: Row) -> AskRow:
+    number, ask, run_key, run, call, roles, *rest = row
+    return AskRow(number, ask, run_key, run, call, tuple(roles), *rest)
 
 
 async def read_worker(connection: Connection, worker: str) -> WorkerRow | None:

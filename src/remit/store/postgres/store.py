@@ -44,11 +44,16 @@ from remit.store.postgres.rows import Q
 from remit.store.postgres.schema import has_schema, open_database
 from remit.store.postgres.writer import PostgresWriter
 from remit.store.protocol import (
+    AskFilter,
+    AskRow,
     Checkup,
     Claim,
     Counters,
+    KeyRow,
     Ledger,
     Opening,
+    OutboxRow,
+    Peek,
     Renewer,
     RunFilter,
     RunRow,
@@ -158,6 +163,24 @@ class PostgresStore(Opened):
 
     async def list_rows(self, which: RunFilter) -> list[RunRow]:
         return await self._read(lambda c: postgres_rows.list_rows(c, which))
+
+    async def peek(self, run_key: int) -> Peek | None:
+        return await self._read(lambda c: postgres_rows.peek(c, run_key, now_or_null(self._clock)))
+
+    async def read_key(self, tenant: str, key: str) -> KeyRow | None:
+        return await self._read(lambda c: postgres_rows.read_key(c, tenant, key))
+
+    async def read_used(self, tenant: str, scope: str) -> int:
+        return await self._read(lambda c: postgres_rows.read_used(c, tenant, scope))
+
+    async def read_ask(self, tenant: str, ask: str) -> AskRow | None:
+        return await self._read(lambda c: postgres_rows.read_ask(c, tenant, ask))
+
+    async def list_asks(self, which: AskFilter) -> list[AskRow]:
+        return await self._read(lambda c: postgres_rows.list_asks(c, which))
+
+    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
+        return await self._read(lambda c: postgres_rows.read_outbox(c, after, limit))
 
     async def put_worker(self, row: WorkerRow) -> None:
         values = (row.worker, row.host, row.lock_path, row.started_at)

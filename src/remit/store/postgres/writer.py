@@ -3,10 +3,12 @@
     units of lane main          one statement, which is its own transaction: one round trip, one sync
     a lone unit of one entry    a smaller statement
     new runs                    one statement
-    anything rarer              both kinds together, lane post, quarantine, large values: a transaction of several
+    anything rarer              both kinds together, marks, lane post, quarantine, large values: the long way
 
-Rows are locked in one order by everybody: runs by run key, large values by digest, new ids
-by id. A statement that holds all of it has no moment at which a frozen process keeps locks.
+Rows are locked in one order by everybody; see `locked.py`. A statement that holds all of it
+has no moment at which a frozen process keeps locks. Who was refused by a statement is told
+why by a look at the rows afterwards: what a unit rests on only moves on, so what is no
+longer so then is a reason.
 
 An answer that was lost is asked for: the entry that a unit ends with is in its place, or
 it is not. What is not there is written again, once, under the same conditions; a second
@@ -15,16 +17,15 @@ loss is CommitUnknown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from hashlib import sha256
-from typing import Any
+from collections.abc import Sequence
 
 from asyncpg.exceptions import PostgresError, ProgramLimitExceededError, UniqueViolationError
 
 from remit.clock import Clock
 from remit.errors import CommitUnknown, RemitError, Tampered, ValueRefused
-from remit.facts.entry import Entry, Lane, entry_hash
+from remit.facts.entry import entry_hash
 from remit.store.batch import Answers
+from remit.store.postgres.append import append, is_large, open_runs
 from remit.store.postgres.connection import (
     FAILURES,
     Connection,
@@ -33,12 +34,11 @@ from remit.store.postgres.connection import (
     now_or_null,
     unavailable,
 )
+from remit.store.postgres.ends import ends_of, loss_of
 from remit.store.postgres.link import TRIES, Link
+from remit.store.postgres.locked import write_locked
 from remit.store.postgres.rows import LANES, Q
-from remit.store.protocol import BLOB_BYTES_MIN, Loss, Opening, RunRow, Unit
-
-_APPEND, _APPEND_ONE, _APPEND_POST, _OPEN_RUNS = Q["append"], Q["append_one"], Q["append_post"], Q["open_runs"]
-_NO_EPOCH = -1
+from remit.store.protocol import Loss, Opening, RunRow, Unit
 
 
 class PostgresWriter:
@@ -72,79 +72,33 @@ class PostgresWriter:
         raise AssertionError("unreachable")
 
     async def _write_once(self, connection: Connection, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
-        is_plain = _is_plain(units, openings)
-        if is_plain and not openings:
-            won = await self._append(connection, units)
-            return Answers([None if unit.run_key in won else "lease" for unit in units], [])
-        if is_plain and not units:
-            return Answers([], await self._open_runs(connection, openings))
-        async with connection.transaction():
-            return await self._write_rare(connection, units, openings)
-
-    async def _write_rare(self, connection: Connection, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
-        main, post = [u for u in units if u.lane == "main"], [u for u in units if u.lane == "post"]
-        aside = [u.quarantine[0] for u in units if u.quarantine is not None]
-        won: set[tuple[Lane, int]] = set()
-        if units:
-            await connection.execute(Q["lock_runs"], sorted({*(u.run_key for u in units), *aside}))
-        if main:
-            won.update(("main", key) for key in await self._append(connection, main))
-        if post:
-            won.update(("post", key) for key in await self._append_post(connection, post))
-        written = [(u.lane, u.run_key) in won for u in units]
-        for unit, is_written in zip(units, written, strict=True):
-            if is_written and unit.quarantine is not None:
-                await connection.execute(Q["set_quarantine"], *unit.quarantine)
-        kept = [unit for unit, is_written in zip(units, written, strict=True) if is_written]
-        large = {_digest(e): e.value for e in _entries(kept, openings) if _is_large(e)}
-        for digest in sorted(large):
-            await connection.execute(Q["insert_blob"], digest, large[digest])
-        lost: list[Loss | None] = [None if is_written else "lease" for is_written in written]
-        return Answers(lost, await self._open_runs(connection, openings) if openings else [])
-
-    async def _append(self, connection: Connection, units: Sequence[Unit]) -> set[int]:
-        """Run keys of the units that won."""
         now = now_or_null(self._clock)
-        if len(units) == 1 and len(units[0].entries) == 1 and not _is_large(units[0].entries[0]):
-            unit, entry, move = units[0], units[0].entries[0], units[0].move
-            status, code, is_over = (None, None, False) if move is None else (move.status, move.code, move.release)
-            head = (unit.run_key, unit.head_before, unit.head_after, unit.seq_after, unit.epoch)
-            kept = (entry.header, entry.body, entry.salt, entry.value)
-            rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept)
-        else:
-            moves: tuple[list[Any], ...] = ([], [], [])  # an array that is too short is filled up with NULL
-            if any(u.move is not None for u in units):
-                moves = (
-                    [None if u.move is None else u.move.status for u in units],
-                    [None if u.move is None else u.move.code for u in units],
-                    [int(u.move is not None and u.move.release) for u in units],
-                )
-            epochs = [_NO_EPOCH if u.epoch is None else u.epoch for u in units]
-            rows = await connection.fetch(_APPEND, *_ends(units), epochs, *moves, now, *_columns(units))
-        return {row["run_key"] for row in rows}
+        is_short = _is_short(units, openings)
+        if is_short and not openings:
+            won = await append(connection, units, now)
+            if len(won) == len(units):
+                return Answers([None] * len(units), [])
+            return Answers(await self._losses(connection, units, won, now), [])
+        if is_short and not units:
+            return Answers([], await open_runs(connection, openings, now))
+        async with connection.transaction():
+            return await write_locked(connection, units, openings, now)
 
-    async def _append_post(self, connection: Connection, units: Sequence[Unit]) -> set[int]:
-        rows = await connection.fetch(_APPEND_POST, *_ends(units), *_columns(units))
-        return {row["run_key"] for row in rows}
-
-    async def _open_runs(self, connection: Connection, openings: Sequence[Opening]) -> list[RunRow | None]:
-        """Of several openings of one id the first is tried."""
-        first: dict[tuple[str, str, int], Opening] = {}
-        for opening in openings:
-            first.setdefault((opening.tenant, opening.run, opening.gen), opening)
-        tried = list(first.values())
-        fields = ("tenant", "run", "gen", "flow", "by", "opened_at", "window_end", "head", "worker")
-        arrays: list[list[Any]] = [[getattr(o, name) for o in tried] for name in fields]
-        leases = [o.lease_ms * 1_000 for o in tried]
-        kept = _bytes_of([o.entry for o in tried])
-        rows = await connection.fetch(_OPEN_RUNS, *arrays, leases, now_or_null(self._clock), *kept)
-        made = {row["head"]: (row["run_key"], row["lease_until"]) for row in rows}
-        return [
-            o.row(made[o.head][0], lease_until=made[o.head][1])
-            if o.head in made and first[o.tenant, o.run, o.gen] is o
-            else None
-            for o in openings
-        ]
+    async def _losses(
+        self, connection: Connection, units: Sequence[Unit], won: set[int], now: int | None
+    ) -> list[Loss | None]:
+        """Why each was refused that was. Without an error what was written is certain; with one it is looked up."""
+        refused = [u for u in units if u.run_key not in won and u.is_conditional]
+        lost: dict[int, Loss | None] = {}
+        if refused:
+            keys = {u.run_key for u in refused} | {u.fence.run_key for u in refused if u.fence is not None}
+            try:
+                ends = ends_of(await connection.fetch(Q["read_ends"], sorted(keys), now))
+            except FAILURES as exc:
+                raise ConnectionError(f"not known why a unit was refused: {exc}") from exc
+            lost = {u.run_key: loss_of(u, ends) for u in refused}
+        # One that would win by now was without its lease for a moment.
+        return [None if u.run_key in won else lost.get(u.run_key) or "lease" for u in units]
 
     async def _recover(self, why: BaseException, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
         """What became of a batch whose answer was lost; what was not written is written now."""
@@ -170,53 +124,19 @@ class PostgresWriter:
         )
 
 
-def _is_plain(units: Sequence[Unit], openings: Sequence[Opening]) -> bool:
-    """One statement is enough, if it is not both kinds."""
+def _is_short(units: Sequence[Unit], openings: Sequence[Opening]) -> bool:
+    """One statement is enough, if it is not both kinds. Not for journals of Remit's own: see the order of locks."""
+    fences: set[int] = set()
     for unit in units:
-        if unit.lane == "post" or unit.quarantine is not None or any(map(_is_large, unit.entries)):
+        if unit.marks or unit.lane == "post" or unit.quarantine is not None or any(map(is_large, unit.entries)):
             return False
-    return not any(_is_large(opening.entry) for opening in openings)
-
-
-def _entries(units: Iterable[Unit], openings: Iterable[Opening]) -> Iterable[Entry]:
-    for unit in units:
-        yield from unit.entries
-    for opening in openings:
-        yield opening.entry
-
-
-def _is_large(entry: Entry) -> bool:
-    return entry.value is not None and len(entry.value) > BLOB_BYTES_MIN
-
-
-def _digest(entry: Entry) -> bytes:
-    assert entry.value is not None
-    return sha256(entry.value).digest()
-
-
-def _ends(units: Sequence[Unit]) -> tuple[list[Any], ...]:
-    return (
-        [u.run_key for u in units],
-        [u.head_before for u in units],
-        [u.head_after for u in units],
-        [u.seq_after for u in units],
-    )
-
-
-def _columns(units: Sequence[Unit]) -> tuple[list[Any], ...]:
-    """Run key, seq, and bytes of all entries."""
-    entries = [entry for unit in units for entry in unit.entries]
-    keys = [unit.run_key for unit in units for _ in unit.entries]
-    return (keys, [e.seq for e in entries], *_bytes_of(entries))
-
-
-def _bytes_of(entries: Sequence[Entry]) -> tuple[list[Any], ...]:
-    """Header, body, salt, value, blob; a large value stands there as its digest."""
-    values, blobs = [e.value for e in entries], []
-    if any(_is_large(e) for e in entries):
-        values = [None if _is_large(e) else e.value for e in entries]
-        blobs = [_digest(e) if _is_large(e) else None for e in entries]
-    return ([e.header for e in entries], [e.body for e in entries], [e.salt for e in entries], values, blobs)
+        if unit.fence is not None:
+            fences.add(unit.fence.run_key)
+        if unit.epoch is None and (len(units) > 1 or unit.fence is not None):
+            return False
+    if fences and any(unit.run_key in fences for unit in units):
+        return False
+    return not any(is_large(opening.entry) for opening in openings)
 
 
 async def _find_units(connection: Connection, units: Sequence[Unit]) -> list[bool]:

@@ -5,17 +5,23 @@
 -- name: append
 -- Move the ends of lane main and keep the entries of those units that won. One statement is one commit.
 -- An UPSERT, because a join is planned from statistics, which a young table does not have. Rows are locked by run key.
--- The proposed row carries the unit: post_head = the old head, epoch -1 = no lease, status '' = as it is, lease_until 1 =
--- give the lease back. It is never inserted: a run that is deleted in between divides by zero, and nothing is written.
-WITH won AS (
+-- The proposed row carries the unit: post_head = the old head, post_seq -1 = wherever lane post ends, epoch -1 = no
+-- lease, status '' = as it is, lease_until 1 = give the lease back. It is never inserted: a run that is deleted in
+-- between divides by zero, and nothing is written.
+-- $17: journals that a unit is fenced by. They are locked before any run: rows are moved when all of them are sorted.
+WITH authority AS MATERIALIZED (
+  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($17::int8[]) ORDER BY run_key FOR SHARE
+), won AS (
   INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
     head, seq, post_head, post_seq, epoch, worker, lease_until)
   OVERRIDING SYSTEM VALUE
   SELECT u.run_key, '', '', 0, '', '', coalesce(u.status, ''), coalesce(u.code, ''), false, 0, 0,
-    u.head_after, u.seq_after, u.head_before, 0, u.epoch, NULL, coalesce(u.release, 0)
-  FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[], $6::text[], $7::text[], $8::int8[])
-    AS u(run_key, head_before, head_after, seq_after, epoch, status, code, release)
+    u.head_after, u.seq_after, u.head_before, coalesce(u.post_seq, -1), u.epoch, NULL, coalesce(u.release, 0)
+  FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[], $6::text[], $7::text[], $8::int8[],
+      $18::int8[], $19::int8[], $20::int8[])
+    AS u(run_key, head_before, head_after, seq_after, epoch, status, code, release, fence_key, fence_seq, post_seq)
   WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
+    AND (u.fence_key IS NULL OR u.fence_seq = (SELECT a.seq FROM authority a WHERE a.run_key = u.fence_key))
   ORDER BY u.run_key
   ON CONFLICT (run_key) DO UPDATE SET head = excluded.head, seq = excluded.seq,
     status = CASE excluded.status WHEN '' THEN r.status ELSE excluded.status END,
@@ -23,6 +29,7 @@ WITH won AS (
     worker = CASE excluded.lease_until WHEN 1 THEN NULL ELSE r.worker END,
     lease_until = CASE excluded.lease_until WHEN 1 THEN 0 ELSE r.lease_until END
   WHERE r.head = excluded.post_head AND NOT r.quarantined
+    AND (excluded.post_seq = -1 OR r.post_seq = excluded.post_seq)
     AND (excluded.epoch = -1 OR (r.epoch = excluded.epoch
       AND r.lease_until > coalesce($9::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)))
   RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
@@ -99,9 +106,94 @@ WITH made AS (
 )
 SELECT run_key, head, lease_until FROM made;
 
+-- name: share_fences
+-- Keep journals where they end until this transaction is over, and let others do the same.
+SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until, 0 AS now
+FROM remit.run WHERE run_key = ANY($1::int8[]) ORDER BY run_key FOR SHARE;
+
 -- name: lock_runs
--- Before a transaction of several statements: all rows that it may touch, by run key, as everybody locks them.
-SELECT run_key FROM remit.run WHERE run_key = ANY($1::int8[]) ORDER BY run_key FOR UPDATE;
+-- Before a transaction of several statements: all rows that it may touch, as everybody locks them: journals of
+-- authority first, then by run key. The clock is read when they are locked.
+WITH held AS MATERIALIZED (
+  SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until
+  FROM remit.run WHERE run_key = ANY($1::int8[])
+  ORDER BY run <> 'remit:authority', run_key FOR UPDATE
+)
+SELECT held.*, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) AS now FROM held;
+
+-- name: read_ends
+-- The same, and nothing is locked.
+SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until,
+  coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) AS now
+FROM remit.run WHERE run_key = ANY($1::int8[]);
+
+-- name: hold_keys
+-- Hold the rows of business keys until the transaction is over, by key; one that nobody has is made, for run key 0.
+INSERT INTO remit.business_key AS k (tenant, key, run_key, run, call)
+SELECT u.tenant, u.key, 0, '', '' FROM unnest($1::text[], $2::text[]) AS u(tenant, key)
+ORDER BY u.tenant COLLATE "C", u.key COLLATE "C"
+ON CONFLICT (tenant, key) DO UPDATE SET run_key = k.run_key
+RETURNING k.tenant, k.key, k.run_key, k.run, k.call;
+
+-- name: set_keys
+-- Who holds them from now on, run key 0 for nobody.
+INSERT INTO remit.business_key (tenant, key, run_key, run, call)
+SELECT * FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[])
+ON CONFLICT (tenant, key) DO UPDATE SET run_key = excluded.run_key, run = excluded.run, call = excluded.call;
+
+-- name: drop_keys
+-- Those that nobody holds. No other transaction sees a row of run key 0.
+DELETE FROM remit.business_key WHERE tenant = ANY($1::text[]) AND key = ANY($2::text[]) AND run_key = 0;
+
+-- name: hold_ceilings
+-- Hold the rows of ceilings until the transaction is over, by scope; one that nobody has used is made.
+INSERT INTO remit.ceiling AS c (tenant, scope, used)
+SELECT u.tenant, u.scope, 0 FROM unnest($1::text[], $2::text[]) AS u(tenant, scope)
+ORDER BY u.tenant COLLATE "C", u.scope COLLATE "C"
+ON CONFLICT (tenant, scope) DO UPDATE SET used = c.used
+RETURNING c.tenant, c.scope, c.used;
+
+-- name: set_ceilings
+-- What is used of them from now on.
+INSERT INTO remit.ceiling (tenant, scope, used)
+SELECT * FROM unnest($1::text[], $2::text[], $3::int8[])
+ON CONFLICT (tenant, scope) DO UPDATE SET used = excluded.used;
+
+-- name: drop_ceilings
+-- Those of which nothing is used.
+DELETE FROM remit.ceiling WHERE tenant = ANY($1::text[]) AND scope = ANY($2::text[]) AND used = 0;
+
+-- name: lock_numbers
+-- One transaction at a time gives numbers of asks and of the outbox, and keeps the lock until it is visible: who has
+-- read up to a number never finds a lower one afterwards. The last lock of all. The number is `remit#` in ASCII.
+SELECT pg_advisory_xact_lock(125779952890915);
+
+-- name: open_ask
+-- A question for the inbox. One that is there already is open again: better shown twice than to nobody.
+WITH asked AS (
+  INSERT INTO remit.ask (tenant, ask, run_key, run, call, roles, asked_at, until)
+  VALUES ($1, $2, $3, $4, $5, $6::text[], $7, $8)
+  ON CONFLICT (tenant, ask) DO UPDATE SET run_key = excluded.run_key, run = excluded.run, call = excluded.call,
+    roles = excluded.roles, asked_at = excluded.asked_at, until = excluded.until
+  RETURNING number
+)
+INSERT INTO remit.ask_open (number, tenant, role)
+SELECT (SELECT number FROM asked), $1, o.role FROM unnest(array_append($6::text[], '')) AS o(role)
+ON CONFLICT DO NOTHING;
+
+-- name: close_asks
+-- The questions need no answer any more.
+DELETE FROM remit.ask_open WHERE number = ANY(ARRAY(
+  SELECT (SELECT a.number FROM remit.ask a WHERE a.tenant = u.tenant AND a.ask = u.ask)
+  FROM unnest($1::text[], $2::text[]) AS u(tenant, ask)
+));
+
+-- name: announce
+-- Rows of the outbox, in this order.
+INSERT INTO remit.outbox (tenant, run, kind, data, at)
+SELECT u.tenant, u.run, u.kind, u.data, coalesce($5::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY AS u(tenant, run, kind, data, place)
+ORDER BY u.place;
 
 -- name: insert_blob
 -- Keep a large value once, by its digest.
@@ -201,6 +293,40 @@ WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR q
   AND run >= $7 AND run < $8 AND starts_with(run, $7)
   AND left(run, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT $5;
+
+-- name: read_peek
+-- Where lane main of a journal ends, and the clock.
+SELECT seq, head, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
+FROM remit.run WHERE run_key = $1;
+
+-- name: read_key
+-- Who holds a business key.
+SELECT run, call FROM remit.business_key WHERE tenant = $1 AND key = $2;
+
+-- name: read_used
+-- What is used of a ceiling.
+SELECT used FROM remit.ceiling WHERE tenant = $1 AND scope = $2;
+
+-- name: read_ask
+-- A question by its id, open or closed.
+SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until,
+  EXISTS (SELECT 1 FROM remit.ask_open o WHERE o.number = a.number) AS is_open
+FROM remit.ask a WHERE a.tenant = $1 AND a.ask = $2;
+
+-- name: list_asks
+-- Open questions that a role may answer, '' for all of them, oldest first. An array, because a join is planned from
+-- statistics, which a young table does not have.
+SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until, true AS is_open
+FROM remit.ask a
+WHERE a.number = ANY(ARRAY(
+  SELECT o.number FROM remit.ask_open o
+  WHERE o.tenant = $1 AND o.role = $2 AND o.number > $3
+  ORDER BY o.tenant, o.role, o.number LIMIT $4))
+ORDER BY a.number;
+
+-- name: read_outbox
+-- What was announced after a number, in order.
+SELECT number, tenant, run, kind, data, at FROM remit.outbox WHERE number > $1 ORDER BY number LIMIT $2;
 
 -- name: put_worker
 -- Record a worker, or what it says of itself now.

@@ -1,0 +1,132 @@
+"""Appending: how units and openings become the values of a statement, and who of them won.
+
+    append        units of lane main; a lone one of one entry by a smaller statement
+    append_post   units of lane post
+    open_runs     new runs
+
+Each is one statement, which locks rows by run key or ids in order, and writes nothing of a
+unit that is not as it says. A large value stands in its entry as its digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any
+
+from remit.facts.entry import Entry
+from remit.store.postgres.connection import Connection
+from remit.store.postgres.rows import Q
+from remit.store.protocol import BLOB_BYTES_MIN, Opening, RunRow, Unit
+
+_APPEND, _APPEND_ONE, _APPEND_POST, _OPEN_RUNS = Q["append"], Q["append_one"], Q["append_post"], Q["open_runs"]
+_NO_EPOCH = -1
+
+
+async def append(
+    connection: Connection, units: Sequence[Unit], now: int | None, *, is_judged: bool = False
+) -> set[int]:
+    """Run keys of the units that won. is_judged: fence and lane post were compared, and can't move."""
+    is_resting = not is_judged and any(u.fence is not None or u.post_seq is not None for u in units)
+    if len(units) == 1 and not is_resting and len(units[0].entries) == 1 and not is_large(units[0].entries[0]):
+        unit, entry, move = units[0], units[0].entries[0], units[0].move
+        status, code, is_over = (None, None, False) if move is None else (move.status, move.code, move.release)
+        head = (unit.run_key, unit.head_before, unit.head_after, unit.seq_after, unit.epoch)
+        kept = (entry.header, entry.body, entry.salt, entry.value)
+        rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept)
+        return {row["run_key"] for row in rows}
+    moves: tuple[list[Any], ...] = ([], [], [])  # an array that is too short is filled up with NULL
+    if any(u.move is not None for u in units):
+        moves = (
+            [None if u.move is None else u.move.status for u in units],
+            [None if u.move is None else u.move.code for u in units],
+            [int(u.move is not None and u.move.release) for u in units],
+        )
+    epochs = [_NO_EPOCH if u.epoch is None else u.epoch for u in units]
+    rests = _rests(units) if is_resting else ([], [], [], [])
+    rows = await connection.fetch(_APPEND, *_ends(units), epochs, *moves, now, *_columns(units), *rests)
+    return {row["run_key"] for row in rows}
+
+
+async def append_post(connection: Connection, units: Sequence[Unit]) -> set[int]:
+    """Run keys of the units that won; what they rest on besides was compared, and can't move."""
+    rows = await connection.fetch(_APPEND_POST, *_ends(units), *_columns(units))
+    return {row["run_key"] for row in rows}
+
+
+async def open_runs(connection: Connection, openings: Sequence[Opening], now: int | None) -> list[RunRow | None]:
+    """Of several openings of one id the first is tried."""
+    first: dict[tuple[str, str, int], Opening] = {}
+    for opening in openings:
+        first.setdefault((opening.tenant, opening.run, opening.gen), opening)
+    tried = list(first.values())
+    fields = ("tenant", "run", "gen", "flow", "by", "opened_at", "window_end", "head", "worker")
+    arrays: list[list[Any]] = [[getattr(o, name) for o in tried] for name in fields]
+    leases = [o.lease_ms * 1_000 for o in tried]
+    rows = await connection.fetch(_OPEN_RUNS, *arrays, leases, now, *_bytes_of([o.entry for o in tried]))
+    made = {row["head"]: (row["run_key"], row["lease_until"]) for row in rows}
+    return [
+        o.row(made[o.head][0], lease_until=made[o.head][1])
+        if o.head in made and first[o.tenant, o.run, o.gen] is o
+        else None
+        for o in openings
+    ]
+
+
+async def keep_large(connection: Connection, units: Iterable[Unit], openings: Iterable[Opening]) -> None:
+    """Large values, once each, by digest."""
+    large = {_digest(e): e.value for e in _entries(units, openings) if is_large(e)}
+    for digest in sorted(large):
+        await connection.execute(Q["insert_blob"], digest, large[digest])
+
+
+def is_large(entry: Entry) -> bool:
+    return entry.value is not None and len(entry.value) > BLOB_BYTES_MIN
+
+
+def _entries(units: Iterable[Unit], openings: Iterable[Opening]) -> Iterable[Entry]:
+    for unit in units:
+        yield from unit.entries
+    for opening in openings:
+        yield opening.entry
+
+
+def _digest(entry: Entry) -> bytes:
+    assert entry.value is not None
+    return sha256(entry.value).digest()
+
+
+def _ends(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+    return (
+        [u.run_key for u in units],
+        [u.head_before for u in units],
+        [u.head_after for u in units],
+        [u.seq_after for u in units],
+    )
+
+
+def _rests(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+    """The journals that fence any of them; then of each unit fence and end of lane post."""
+    fences = [u.fence for u in units]
+    return (
+        sorted({fence.run_key for fence in fences if fence is not None}),
+        [None if fence is None else fence.run_key for fence in fences],
+        [None if fence is None else fence.seq for fence in fences],
+        [u.post_seq for u in units],
+    )
+
+
+def _columns(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+    """Run key, seq, and bytes of all entries."""
+    entries = [entry for unit in units for entry in unit.entries]
+    keys = [unit.run_key for unit in units for _ in unit.entries]
+    return (keys, [e.seq for e in entries], *_bytes_of(entries))
+
+
+def _bytes_of(entries: Sequence[Entry]) -> tuple[list[Any], ...]:
+    """Header, body, salt, value, blob; a large value stands there as its digest."""
+    values, blobs = [e.value for e in entries], []
+    if any(is_large(e) for e in entries):
+        values = [None if is_large(e) else e.value for e in entries]
+        blobs = [_digest(e) if is_large(e) else None for e in entries]
+    return ([e.header for e in entries], [e.body for e in entries], [e.salt for e in entries], values, blobs)
