@@ -1,0 +1,332 @@
+"""Contracts: what may be demanded of an effect, what is refused at once, and what is pinned of it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+import remit
+from remit import Approval, Ceiling, Contract, Rule
+from remit.authority.contract import digest
+from remit.authority.rule import qualified_name
+from remit.authority.written import contract_from_toml
+from remit.facts.rules import ApprovalPin, CeilingPin, ContractPin, RulePin
+
+HOUR = timedelta(hours=1)
+HOUR_US = 3_600_000_000
+YES = {"roles": {"director"}, "within": HOUR}
+
+
+def is_large(order: Any) -> bool:
+    return bool(order["amount"] > 100)
+
+
+async def is_wanted(order: Any) -> bool:
+    return True
+
+
+def contract(**effects: Rule) -> Contract:
+    return Contract(version="3", resume={"buyer"}, effects=effects)
+
+
+def test_a_contract_says_of_each_effect_what_it_demands_and_pins_it():  # proves: GATE-12
+    declared = contract(
+        pay=Rule(
+            approval=Approval({"director", "cfo"}, HOUR, when=is_large, immaterial={"note"}, alone=True),
+            evidence=["quote", "budget"],
+            ceiling=[Ceiling("amount", max=9, per="month"), Ceiling("amount", max=5, currency="GBP", per="day")],
+            still_wanted=is_wanted,
+        ),
+        notify=Rule(),
+    )
+    assert declared.pin().effects == {
+        "notify": RulePin(),
+        "pay": RulePin(
+            approval=ApprovalPin(
+                alone=True,
+                immaterial=["note"],
+                predicate=f"{__name__}.is_large",
+                roles=["cfo", "director"],
+                within=HOUR_US,
+            ),
+            ceilings=[
+                CeilingPin(currency="GBP", field="amount", max=5, per="day"),
+                CeilingPin(field="amount", max=9, per="month"),
+            ],
+            evidence=["budget", "quote"],
+            wanted=f"{__name__}.is_wanted",
+        ),
+    }
+
+
+def test_a_contract_without_effects_has_the_bytes_and_the_digest_that_it_always_had():  # proves: GATE-12
+    pin = Contract(version="1", resume="anyone").pin()
+    raw = b'{"resume":["anyone"],"risk":"low","version":"1","window":86400000000}'
+    assert msgspec.json.encode(pin) == raw
+    assert msgspec.json.decode(raw, type=ContractPin) == pin
+    assert digest(pin) == "11d2a5e7c88ef851df16da37cfa7ca4de37fc4f68d96c188679cc26b8da18d51"
+
+
+def test_the_digest_follows_every_rule_and_not_the_order_in_which_it_was_written():  # proves: GATE-12
+    ceilings = [Ceiling("amount", max=9, per="month"), Ceiling("amount", max=5)]
+    same = [
+        contract(a=Rule(evidence=["q", "b"], ceiling=ceilings), b=Rule()),
+        contract(b=Rule(), a=Rule(evidence={"b", "q"}, ceiling=ceilings[::-1])),
+    ]
+    assert len({digest(each.pin()) for each in same}) == 1
+    others = [
+        contract(),
+        contract(a=Rule()),
+        contract(a=Rule(evidence=["q"])),
+        contract(a=Rule(ceiling=Ceiling("amount", max=5))),
+        contract(a=Rule(ceiling=Ceiling("amount", max=6))),
+        contract(a=Rule(ceiling=Ceiling("amount", max=5, per="run"))),
+        contract(a=Rule(ceiling=Ceiling("amount", max=5, currency="GBP"))),
+        contract(a=Rule(approval=Approval({"x"}, HOUR))),
+        contract(a=Rule(approval=Approval({"x", "y"}, HOUR))),
+        contract(a=Rule(approval=Approval({"x"}, 2 * HOUR))),
+        contract(a=Rule(approval=Approval({"x"}, HOUR, alone=True))),
+        contract(a=Rule(approval=Approval({"x"}, HOUR, immaterial=["note"]))),
+        contract(a=Rule(approval=Approval({"x"}, HOUR, when=is_large))),
+        contract(a=Rule(still_wanted=is_wanted)),
+    ]
+    assert len({digest(each.pin()) for each in others}) == len(others)
+
+
+def test_predicates_stay_functions_and_are_found_by_the_name_that_the_pin_has():
+    declared = contract(pay=Rule(approval=Approval({"x"}, HOUR, when=is_large), still_wanted=is_wanted))
+    pin = declared.pin().effects["pay"]
+    assert pin.approval is not None
+    assert declared.predicate("pay", pin.approval.predicate) is is_large
+    assert declared.predicate("pay", pin.wanted) is is_wanted
+    assert declared.predicate("pay", "another") is None
+    assert declared.predicate("refund", pin.wanted) is None
+    assert qualified_name(None) == ""
+    assert qualified_name(print) == "builtins.print"
+
+    class Large:
+        def __call__(self, order: Any) -> bool:
+            return True
+
+    assert qualified_name(Large()).endswith("Large")
+
+
+def test_what_was_declared_does_not_follow_its_maker():
+    effects, roles = {"pay": Rule(evidence=["quote"])}, {"director"}
+    declared = Contract(version="1", resume="anyone", effects=effects)
+    approval = Approval(roles, HOUR)
+    effects.clear()
+    roles.add("intern")
+    assert list(declared.effects) == ["pay"]
+    assert approval.pin().roles == ["director"]
+    with pytest.raises(TypeError):
+        declared.effects["wire"] = Rule()  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {**YES, "roles": set()},
+        {**YES, "roles": "director"},
+        {**YES, "roles": None},
+        {**YES, "roles": {"anyone"}},
+        {**YES, "roles": {"Director"}},
+        {**YES, "roles": {7}},
+        {**YES, "within": timedelta(0)},
+        {**YES, "within": -HOUR},
+        {**YES, "within": 3_600},
+        {**YES, "when": True},
+        {**YES, "immaterial": "note"},
+        {**YES, "immaterial": {""}},
+        {**YES, "immaterial": {"lines[0].note"}},
+        {**YES, "immaterial": {"$.note"}},
+        {**YES, "immaterial": {"order..note"}},
+        {**YES, "alone": 1},
+        {**YES, "quorum": 0},
+        {**YES, "quorum": True},
+    ],
+)
+def test_an_approval_that_nobody_could_give_is_refused(options: dict[str, Any]):  # proves: APR-2
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        Approval(**options)
+    assert refused.value.code == "contract.approval"
+
+
+def test_a_quorum_is_not_built_and_says_so():
+    with pytest.raises(remit.NotBuilt):
+        Approval({"director"}, HOUR, quorum=2)
+
+
+def test_an_approval_can_not_outlast_the_run():  # proves: APR-2, GATE-8
+    day = Rule(approval=Approval({"director"}, 24 * HOUR))
+    longer = Rule(approval=Approval({"director"}, 24 * HOUR + timedelta(microseconds=1)))
+    contract(pay=day)
+    for risk, window, rule in [("low", None, longer), ("high", None, day), ("high", 23 * HOUR, day)]:
+        with pytest.raises(remit.DeclarationRefused) as refused:
+            Contract(version="1", resume="anyone", risk=risk, window=window, effects={"pay": rule})  # type: ignore[arg-type]
+        assert refused.value.code == "contract.approval"
+    Contract(version="1", resume="anyone", risk="high", window=24 * HOUR, effects={"pay": day})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max": -1},
+        {"max": True},
+        {"max": 1.0},
+        {"max": "1"},
+        {"max": None},
+        {"max": 2**53},
+        {"max": 1, "per": "week"},
+        {"max": 1, "per": None},
+        {"max": 1, "currency": "£"},
+        {"max": 1, "currency": "G B"},
+        {"max": 1, "currency": None},
+        {"max": 1, "field": ""},
+        {"max": 1, "field": "lines[0]"},
+        {"max": 1, "field": ".amount"},
+        {"max": 1, "field": "am\u200bount"},
+        {"max": 1, "field": 7},
+    ],
+)
+def test_a_ceiling_that_bounds_nothing_is_refused(options: dict[str, Any]):
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        Ceiling(**{"field": "amount", **options})
+    assert refused.value.code == "contract.ceiling"
+
+
+def test_a_ceiling_of_nothing_and_the_largest_one_are_ceilings():
+    assert Ceiling("order.total", max=0).pin() == CeilingPin(field="order.total", max=0, per="effect")
+    assert Ceiling("amount", max=2**53 - 1, currency="GBP").pin().max == 2**53 - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"approval": {"director"}}, "contract.approval"),
+        ({"evidence": "quote"}, "contract.evidence"),
+        ({"evidence": [""]}, "contract.evidence"),
+        ({"evidence": ["a\nb"]}, "contract.evidence"),
+        ({"evidence": [7]}, "contract.evidence"),
+        ({"ceiling": 5}, "contract.ceiling"),
+        ({"ceiling": "amount"}, "contract.ceiling"),
+        ({"ceiling": [Ceiling("amount", max=1), 5]}, "contract.ceiling"),
+        ({"still_wanted": "yes"}, "contract.effects"),
+    ],
+)
+def test_a_rule_is_made_of_approvals_evidence_and_ceilings(options: dict[str, Any], code: str):
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        Rule(**options)
+    assert refused.value.code == code
+
+
+@pytest.mark.parametrize(
+    "effects",
+    [{"": Rule()}, {"a/b": Rule()}, {"a#2": Rule()}, {"run.now": Rule()}, {7: Rule()}, {"pay": 5}, ["pay"], None],
+)
+def test_effects_are_rules_by_name(effects: Any):
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        Contract(version="1", resume="anyone", effects=effects)
+    assert refused.value.code == "contract.effects"
+
+
+@pytest.mark.parametrize("role", ["Buyer", "", "a b", 7])
+def test_a_role_that_nobody_could_hold_resumes_nothing(role: Any):  # proves: GATE-7
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        Contract(version="1", resume={role})
+    assert refused.value.code == "contract.resume"
+
+
+TOML = """
+version = "3"
+resume = ["buyer"]
+risk = "high"
+window = "5d"
+
+[effects.place_order]
+evidence = ["quote"]
+approval = {roles = ["director"], within = "72h", immaterial = ["note"], alone = true}
+ceiling = {field = "amount", max = 2_500_000, currency = "GBP", per = "run"}
+
+[effects.notify]
+
+[[effects.refund.ceiling]]
+field = "order.total"
+max = 10
+
+[[effects.refund.ceiling]]
+field = "order.total"
+max = 100
+per = "day"
+"""
+
+
+def test_a_contract_in_toml_is_the_same_contract():
+    approval = Approval({"director"}, 72 * HOUR, immaterial={"note"}, alone=True)
+    ceiling = Ceiling("amount", max=2_500_000, currency="GBP", per="run")
+    in_code = Contract(
+        version="3",
+        resume={"buyer"},
+        risk="high",
+        window=timedelta(days=5),
+        effects={
+            "notify": Rule(),
+            "place_order": Rule(
+                approval=approval,
+                evidence={"quote"},
+                ceiling=Ceiling("amount", max=2_500_000, currency="GBP", per="run"),
+            ),
+            "refund": Rule(ceiling=[Ceiling("order.total", max=10), Ceiling("order.total", max=100, per="day")]),
+        },
+    )
+    assert contract_from_toml(TOML).pin() == in_code.pin()
+    assert contract_from_toml('version="1"\nresume="anyone"').pin() == Contract(version="1", resume="anyone").pin()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "place"),
+    [
+        ("= 3", "contract.toml", "TOML"),
+        ("windw = '5d'", "contract.toml", "windw"),
+        ("window = 5", "contract.toml", "window"),
+        ("window = '5 days'", "contract.toml", "window"),
+        ("window = '0s'", "contract.toml", "window"),
+        ("window = '9999d'", "contract.toml", "window"),
+        ("effects = 5", "contract.toml", "effects"),
+        ("effects.pay.aproval = {}", "contract.toml", "effects.pay.aproval"),
+        (
+            "effects.pay.approval = {roles = ['a'], within = '1h', when = 'x'}",
+            "contract.toml",
+            "effects.pay.approval.when",
+        ),
+        ("effects.pay.approval = {roles = ['a']}", "contract.toml", "effects.pay.approval.within"),
+        ("effects.pay.approval = {roles = 'a', within = '1h'}", "contract.toml", "effects.pay.approval.roles"),
+        ("effects.pay.approval = {within = '1h'}", "contract.toml", "effects.pay.approval.roles"),
+        ("effects.pay.approval = {roles = ['a'], within = '1h', quorum = 2}", "contract.toml", "quorum"),
+        ("effects.pay.ceiling = {field = 'a', max = 1.5}", "contract.toml", "effects.pay.ceiling"),
+        ("effects.pay.ceiling = {field = 'a', max = true}", "contract.toml", "effects.pay.ceiling"),
+        ("effects.pay.ceiling = {max = 1}", "contract.toml", "effects.pay.ceiling.field"),
+        ("effects.pay.ceiling = {field = 'a', max = 1, curency = 'GBP'}", "contract.toml", "curency"),
+        ("effects.pay.evidence = 'quote'", "contract.toml", "effects.pay.evidence"),
+        ("effects.pay.approval = {roles = ['a'], within = '25h'}", "contract.approval", "25:00"),
+        ("risk = 'grave'", "contract.risk", "grave"),
+        ("effects.'a/b' = {}", "contract.effects", "a/b"),
+    ],
+)
+def test_toml_that_is_not_understood_is_refused_at_its_place(line: str, code: str, place: str):
+    with pytest.raises(remit.DeclarationRefused) as refused:
+        contract_from_toml(f'version = "1"\nresume = "anyone"\n{line}')
+    assert refused.value.code == code
+    assert place in refused.value.message.replace("1 day, 1:00", "25:00")
+
+
+def test_toml_must_say_who_may_resume_as_code_must():  # proves: GATE-7
+    for text, code in [('version="1"', "resume"), ('version="1"\nresume="buyer"', "resume"), ("", "version")]:
+        with pytest.raises(remit.DeclarationRefused) as refused:
+            contract_from_toml(text)
+        assert refused.value.code == f"contract.{code}"
+    with pytest.raises(remit.DeclarationRefused):
+        contract_from_toml(None)  # type: ignore[arg-type]
