@@ -37,6 +37,8 @@ SETTINGS = {
 }
 # Plans that don't depend on statistics: a statement that was planned while its table was empty serves a full one too.
 PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_nestloop": "off"}
+# A connection that an application writes over has its own search_path.
+FOR_APPLICATIONS = {"search_path": ""}
 
 # The connection, not the statement, failed: nobody said what became of it.
 _LOST_STATES = ("57P01", "57P02", "57P03", "57P05", "25P03", "08")
@@ -105,9 +107,13 @@ def check_url(url: str) -> str:
 
 
 async def connect(url: str, *, settings: dict[str, str] | None = None) -> Connection:
-    """A connection whose commits are durable. Raises what `is_lost` knows, StoreRefused, or asyncpg's own errors."""
+    """A connection whose commits are durable. Raises what `is_lost` knows, StoreRefused, or asyncpg's own errors.
+
+    settings: besides ours; "" leaves one as the database has it.
+    """
+    chosen = {name: value for name, value in (SETTINGS | (settings or {})).items() if value}
     connection: Connection = await _asyncpg.connect(
-        url, timeout=CONNECT_S, command_timeout=ANSWER_S, server_settings=SETTINGS | (settings or {})
+        url, timeout=CONNECT_S, command_timeout=ANSWER_S, server_settings=chosen
     )
     try:
         await settle(connection)

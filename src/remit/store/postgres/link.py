@@ -29,10 +29,15 @@ class _Backend(NamedTuple):
 
 
 class Link:
-    """Belongs to one event loop and one task at a time. origin: of the ledger that is expected at the other end."""
+    """Belongs to one event loop and one task at a time.
 
-    def __init__(self, url: str, origin: str, connection: Connection | None = None) -> None:
-        self._url, self._origin, self._connection = url, origin, connection
+    origin: of the ledger that is expected at the other end. settings: see `connect`.
+    """
+
+    def __init__(
+        self, url: str, origin: str, connection: Connection | None = None, *, settings: dict[str, str] = PLANS
+    ) -> None:
+        self._url, self._origin, self._connection, self._settings = url, origin, connection, settings
         self._backend: _Backend | None = None
 
     async def start(self) -> None:
@@ -80,7 +85,7 @@ class Link:
             self._connection = None
 
     async def _connect(self) -> Connection:
-        connection = await connect(self._url, settings=PLANS)
+        connection = await connect(self._url, settings=self._settings)
         try:
             backend = await _backend_of(connection)
             found = await connection.fetchrow(Q["read_ledger"])

@@ -3,6 +3,7 @@
     writer      one connection; all appends of this process, one batch at a time
     pool        a few connections, made when they are first needed: reads, claims, releases
     renewers    one connection each
+    transact    one connection, made when it is first needed, for rows of an application
 
 Where it is weaker than a cluster of its own: one primary takes all writes, and a commit is
 as durable as `synchronous_commit` and the standbys make it: after a failover to a standby
@@ -18,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from remit.clock import Clock
 from remit.errors import CommitUnknown, StoreClosed
@@ -42,6 +43,7 @@ from remit.store.postgres.link import TRIES, Link
 from remit.store.postgres.renewer import PostgresRenewer
 from remit.store.postgres.rows import Q
 from remit.store.postgres.schema import has_schema, open_database
+from remit.store.postgres.transact import Transactions
 from remit.store.postgres.writer import PostgresWriter
 from remit.store.protocol import (
     AskFilter,
@@ -83,6 +85,7 @@ class PostgresStore(Opened):
         self._link: Link
         self._group: GroupCommit
         self._pool: Pool
+        self._transactions: Transactions
 
     @property
     def ledger(self) -> Ledger:
@@ -110,6 +113,7 @@ class PostgresStore(Opened):
             await self._link.close()
             raise
         self._group = GroupCommit(PostgresWriter(self._link, self._clock), self.counters)
+        self._transactions = Transactions(self._url, self._ledger.origin, self._clock)
         self._is_open = True
 
     async def close(self) -> None:
@@ -124,6 +128,7 @@ class PostgresStore(Opened):
             await asyncio.wait_for(self._pool.close(), 5)
         except FAILURES:
             self._pool.terminate()
+        await self._transactions.close()
         await self._link.close()
 
     async def now(self) -> int:
@@ -134,6 +139,11 @@ class PostgresStore(Opened):
     async def append(self, unit: Unit) -> None:
         self._check()
         await self._group.append(unit)
+
+    async def transact(self, build: Callable[[Any], Any], *, limit_ms: int) -> None:
+        """`build` is given a connection of asyncpg inside a transaction, with the database's own search_path."""
+        self._check()
+        await self._group.transact(lambda: self._transactions.write(build, limit_ms=limit_ms))
 
     async def open_run(self, opening: Opening) -> RunRow | None:
         self._check()

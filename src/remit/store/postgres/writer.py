@@ -55,7 +55,7 @@ class PostgresWriter:
             return await self._write(connection, units, openings)
         except FAILURES as exc:
             if not is_lost(exc):
-                raise _meaning(exc, units, openings) from exc
+                raise meaning(exc, units, openings) from exc
             return await self._recover(exc, units, openings)
 
     def commit_now(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
@@ -105,7 +105,7 @@ class PostgresWriter:
         connection = await self._link.again(why)
         is_any_found = True  # until we know
         try:
-            written = await _find_units(connection, units)
+            written = await find_units(connection, units)
             opened = [await _find_opening(connection, opening) for opening in openings]
             is_any_found = any(written) or any(opened)
             rest = [u for u, is_written in zip(units, written, strict=True) if not is_written]
@@ -116,7 +116,7 @@ class PostgresWriter:
         except FAILURES as exc:
             if is_any_found or is_lost(exc):
                 raise CommitUnknown(f"The database took a commit and did not answer, twice: {why}; {exc}.") from exc
-            raise _meaning(exc, units, openings) from exc
+            raise meaning(exc, units, openings) from exc
         late, late_opened = iter(answers.lost), iter(answers.opened)
         return Answers(
             [None if is_written else next(late) for is_written in written],
@@ -139,7 +139,7 @@ def _is_short(units: Sequence[Unit], openings: Sequence[Opening]) -> bool:
     return not any(is_large(opening.entry) for opening in openings)
 
 
-async def _find_units(connection: Connection, units: Sequence[Unit]) -> list[bool]:
+async def find_units(connection: Connection, units: Sequence[Unit]) -> list[bool]:
     """Which of them end in the entry that stands in their place: a hash speaks for all before it."""
     places = ([u.run_key for u in units], [LANES[u.lane] for u in units], [u.seq_after for u in units])
     rows = await connection.fetch(Q["find_units"], *places)
@@ -158,7 +158,7 @@ async def _find_opening(connection: Connection, opening: Opening) -> RunRow | No
     return opening.row(row["run_key"], lease_until=row["lease_until"])
 
 
-def _meaning(exc: BaseException, units: Sequence[Unit], openings: Sequence[Opening]) -> RemitError | BaseException:
+def meaning(exc: BaseException, units: Sequence[Unit], openings: Sequence[Opening]) -> RemitError | BaseException:
     """What an error that Postgres stated means. Nothing was written; a batch is split where this is no StoreError."""
     if isinstance(exc, UniqueViolationError):
         keys = ", ".join(str(unit.run_key) for unit in units[:5]) or "that is being opened"

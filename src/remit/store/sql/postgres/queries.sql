@@ -294,6 +294,37 @@ WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR q
   AND left(run, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT $5;
 
+-- name: clean_session
+-- Before an application's statements: nothing is left of earlier ones of another's.
+SELECT pg_catalog.pg_advisory_unlock_all();
+CLOSE ALL;
+UNLISTEN *;
+RESET SESSION AUTHORIZATION;
+RESET ALL;
+
+-- name: begin_unfinished
+-- The first of a transaction of an application's: it can't be committed from here on, and lasts $1 ms at most between
+-- two statements and in each of them.
+INSERT INTO remit.unfinished (migration) VALUES (0)
+RETURNING number, pg_catalog.pg_current_xact_id()::text,
+  pg_catalog.set_config('statement_timeout', $1, true) IS NULL
+    AND pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) IS NULL AS is_unset;
+
+-- name: read_transaction
+-- Which transaction this is; NULL outside of one.
+SELECT pg_catalog.pg_current_xact_id_if_assigned()::text;
+
+-- name: set_locally
+-- Until the transaction is over. Its commit is durable, whatever was set before.
+SELECT pg_catalog.set_config(s.name, s.value, true), pg_catalog.set_config('synchronous_commit',
+  CASE pg_catalog.current_setting('synchronous_commit') WHEN 'off' THEN 'on'
+    ELSE pg_catalog.current_setting('synchronous_commit') END, true)
+FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[])) AS s(name, value);
+
+-- name: end_unfinished
+-- The unit is written: it may be committed.
+DELETE FROM remit.unfinished WHERE number = $1;
+
 -- name: read_peek
 -- Where lane main of a journal ends, and the clock.
 SELECT seq, head, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)

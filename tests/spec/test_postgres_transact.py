@@ -1,0 +1,332 @@
+"""Rows of an application and a unit in one commit on Postgres: both are there, or neither is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from remit.errors import CommitUnknown, LeaseLost, Moved, Refused, StoreUnavailable
+from remit.store.postgres import PostgresStore
+from remit.store.postgres import link as postgres_link
+from remit.store.protocol import Fence, Reserve, Unit
+from tests.spec.test_postgres_store import outside, waiting
+from tests.support.journal import Hand, open_held, open_run, read_stored, read_view
+from tests.support.postgres import name_of
+from tests.support.postgres_proxy import Proxy, proxy_before
+
+__all__ = ["outside"]  # a fixture
+
+LIMIT_MS = 5_000
+
+
+@pytest.fixture
+async def proxy(postgres_database: str) -> AsyncIterator[Proxy]:
+    async with proxy_before(postgres_database) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def store(proxy: Proxy, outside: asyncpg.Connection) -> AsyncIterator[PostgresStore]:
+    """Through the proxy, beside an application with a table of its own."""
+    await outside.execute("CREATE TABLE invoice (number int8 PRIMARY KEY)")
+    store = PostgresStore(proxy.url)
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def invoices(outside: asyncpg.Connection) -> list[int]:
+    return [row["number"] for row in await outside.fetch("SELECT number FROM invoice ORDER BY 1")]
+
+
+async def insert(connection: asyncpg.Connection, number: int = 1) -> None:
+    await connection.execute("INSERT INTO invoice VALUES ($1)", number)
+
+
+async def transact(store: PostgresStore, unit: Unit, number: int = 1, *, limit_ms: int = LIMIT_MS) -> None:
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection, number)
+        return unit
+
+    await store.transact(build, limit_ms=limit_ms)
+
+
+async def test_both_are_written_in_one_commit(store, outside):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+    seen: list[Any] = []
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        seen.append((await invoices(outside), (await read_stored(store, hand.row.run_key)).row.seq))
+        return hand.step()
+
+    await store.transact(build, limit_ms=LIMIT_MS)
+    assert seen == [([], 2)]
+    assert await invoices(outside) == [1]
+    assert len((await read_view(store, hand.row.run_key)).calls) == 1
+
+
+async def test_neither_is_where_the_unit_is_refused(store, outside):  # proves: FX-6, OWN-3
+    hand = await open_held(store, "po-1")
+    authority = await open_run(store, "remit:authority", worker=None)
+    unit = hand.step()
+    unit.fence = Fence(authority.run_key, 2)
+    with pytest.raises(Moved) as moved:
+        await transact(store, unit)
+    assert moved.value.what == "authority"
+    unit.fence, unit.marks = Fence(authority.run_key, 1), (Reserve("day", 2, 1),)
+    with pytest.raises(Moved) as moved:
+        await transact(store, unit)
+    assert moved.value.what == "ceiling"
+    await outside.execute("UPDATE remit.run SET epoch = 2")
+    with pytest.raises(LeaseLost):
+        await transact(store, unit)
+    assert await invoices(outside) == []
+    assert (await read_stored(store, hand.row.run_key)).row.seq == 2
+    assert store.counters.lost == 3
+
+
+async def test_what_it_raises_comes_out_and_nothing_was_written(store, outside):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+
+    class Aside(BaseException):
+        """As a signal that steers a flow."""
+
+    for raised in (ValueError("no"), Aside()):
+
+        async def build(connection: asyncpg.Connection, raised: BaseException = raised) -> Unit:
+            await insert(connection)
+            raise raised
+
+        with pytest.raises(type(raised)) as caught:
+            await store.transact(build, limit_ms=LIMIT_MS)
+        assert caught.value is raised
+    await insert(outside, 7)
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await transact(store, hand.step(), 7)
+    assert await invoices(outside) == [7]
+    assert (await read_stored(store, hand.row.run_key)).row.seq == 2
+
+
+async def test_one_that_is_late_wrote_nothing(store, outside):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+
+    async def sleep_there(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        await connection.execute("SELECT pg_sleep(60)")
+        return hand.step()
+
+    async def wait_here(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass  # it does not heed that it was stopped
+        return hand.step()
+
+    async def keep_the_loop(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        end = time.monotonic() + 0.15
+        while time.monotonic() < end:
+            pass
+        return hand.step()
+
+    for build in (sleep_there, wait_here, keep_the_loop):
+        with pytest.raises(Refused) as refused:
+            await store.transact(build, limit_ms=100)
+        assert refused.value.code == "transact.late", build
+    assert await invoices(outside) == []
+    again = Hand(store, (await read_stored(store, hand.row.run_key)).row)
+    await transact(store, again.step())
+    assert await invoices(outside) == [1]
+
+
+@pytest.mark.parametrize("ending", ["COMMIT", "ROLLBACK", "COMMIT AND CHAIN", "ROLLBACK AND CHAIN"])
+async def test_one_that_ends_the_transaction_itself_wrote_nothing(store, outside, ending):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        await connection.execute(ending)
+        return hand.step()
+
+    with pytest.raises(Refused) as refused:
+        await store.transact(build, limit_ms=LIMIT_MS)
+    assert refused.value.code == "transact.ended"
+    assert await invoices(outside) == []
+    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step())
+    assert await invoices(outside) == [1]
+
+
+async def test_one_that_hides_a_failure_of_a_statement_wrote_nothing(store, outside):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        try:
+            await insert(connection)
+        except asyncpg.UniqueViolationError:
+            pass
+        return hand.step()
+
+    with pytest.raises(Refused) as refused:
+        await store.transact(build, limit_ms=LIMIT_MS)
+    assert refused.value.code == "transact.ended"
+    assert await invoices(outside) == []
+
+
+async def test_a_savepoint_of_its_own_is_its_own_affair(store, outside):
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        with pytest.raises(asyncpg.UniqueViolationError):
+            async with connection.transaction():
+                await insert(connection)
+        await insert(connection, 2)
+        return hand.step()
+
+    await store.transact(build, limit_ms=LIMIT_MS)
+    assert await invoices(outside) == [1, 2]
+
+
+async def test_a_constraint_that_is_looked_at_last_is_the_application_s_own(store, outside):
+    await outside.execute("ALTER TABLE invoice ADD of int8 REFERENCES invoice DEFERRABLE INITIALLY DEFERRED")
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await connection.execute("INSERT INTO invoice VALUES (1, 2)")
+        return hand.step()
+
+    with pytest.raises(asyncpg.ForeignKeyViolationError):
+        await store.transact(build, limit_ms=LIMIT_MS)
+    assert await invoices(outside) == []
+    assert (await read_stored(store, hand.row.run_key)).row.seq == 2
+
+
+async def test_it_has_the_application_s_settings_and_leaves_no_trace(store, outside, postgres_database):
+    name = name_of(postgres_database)
+    await outside.execute(f'ALTER DATABASE "{name}" SET search_path = shop; CREATE SCHEMA shop')
+    await outside.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+    await outside.execute("CREATE TABLE shop.basket (id int8)")
+    hand = await open_held(store, "po-1")
+    role = f"{name}_role"
+    await outside.execute(f'CREATE ROLE "{role}"; GRANT ALL ON SCHEMA shop, public, remit TO "{role}"')
+    seen: list[dict[str, str]] = []
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        names = ("search_path", "enable_nestloop", "role", "timezone")
+        seen.append({n: await connection.fetchval("SELECT current_setting($1)", n) for n in names})
+        await connection.execute("INSERT INTO basket VALUES (1)")
+        await connection.execute("SET timezone = 'Asia/Tokyo'; SET search_path = nowhere")
+        await connection.execute(f'SET ROLE "{role}"; RESET ROLE')
+        return hand.step()
+
+    try:
+        for _ in range(2):
+            await store.transact(build, limit_ms=LIMIT_MS)
+        assert seen[0] == seen[1]
+        assert (seen[0]["search_path"], seen[0]["enable_nestloop"], seen[0]["role"]) == ("shop", "on", "none")
+        assert await outside.fetchval("SELECT count(*) FROM shop.basket") == 2
+    finally:
+        await outside.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+
+
+async def test_a_batch_that_waits_is_written_after_it(store, outside):  # proves: FX-6
+    hand, other = await open_held(store, "po-1"), await open_held(store, "po-2")
+    written: list[str] = []
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        appends.append(asyncio.create_task(append()))
+        await insert(connection)
+        written.append("transaction")
+        return hand.step()
+
+    async def append() -> None:
+        await store.append(other.step())
+        written.append("batch")
+
+    appends: list[asyncio.Task[None]] = []
+    await asyncio.gather(*(store.transact(build, limit_ms=LIMIT_MS) for _ in range(1)))
+    await appends[0]
+    assert written == ["transaction", "batch"]
+
+
+async def test_two_who_want_the_same_rows_take_turns(store, outside, postgres_database):  # proves: FX-6, FX-5
+    rival = PostgresStore(postgres_database)
+    await rival.open()
+    hands = [await open_held(store, "po-1"), await open_held(rival, "po-2")]
+
+    async def build(connection: asyncpg.Connection, hand: Hand) -> Unit:
+        await connection.execute("INSERT INTO invoice VALUES (1) ON CONFLICT (number) DO UPDATE SET number = 1")
+        unit = hand.step()
+        unit.marks = (Reserve("day", 6, 10),)
+        return unit
+
+    made = await asyncio.gather(
+        store.transact(lambda c: build(c, hands[0]), limit_ms=LIMIT_MS),
+        rival.transact(lambda c: build(c, hands[1]), limit_ms=LIMIT_MS),
+        return_exceptions=True,
+    )
+    assert sorted(type(answer).__name__ for answer in made) == ["Moved", "NoneType"]
+    assert await store.read_used("default", "day") == 6
+    await rival.close()
+
+
+# -- answers that are lost --------------------------------------------------------------------------------------------
+
+
+async def first(store: PostgresStore) -> Hand:
+    """Once, so that all statements are prepared and what is counted below is one transaction."""
+    hand = await open_held(store, "po-1")
+    await transact(store, hand.step(), 100)
+    return hand
+
+
+ANSWERS = 11  # clean, BEGIN, begin, insert, transaction, settings, lock, append, end, COMMIT; and one beyond
+
+
+@pytest.mark.parametrize("number", range(1, ANSWERS + 1))
+async def test_both_or_neither_wherever_an_answer_was_cut(store, proxy, outside, number):  # proves: FX-6, RUN-3
+    hand = await first(store)
+    proxy.lose_answers(after=number - 1)
+    try:
+        await transact(store, hand.step(), 1)
+    except StoreUnavailable:
+        is_written = False
+    else:
+        is_written = True
+    assert proxy.lost == (number < ANSWERS)
+    assert is_written == (number >= ANSWERS - 1)  # only the answer to COMMIT comes too late to stop anything
+    assert (1 in await invoices(outside)) == is_written
+    assert (await read_stored(store, hand.row.run_key)).row.seq == 3 + is_written
+    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step(), 2)
+
+
+async def test_a_commit_that_nobody_can_tell_of_is_unknown(store, proxy, outside, monkeypatch):  # proves: FX-6, RUN-3
+    hand = await first(store)
+    monkeypatch.setattr(postgres_link, "PATIENCE_S", 0)
+    proxy.lose_answers(after=ANSWERS - 2, then_close=True)
+    with pytest.raises(CommitUnknown):
+        await transact(store, hand.step(), 1)
+    proxy.is_closed = False
+    assert await invoices(outside) == [1, 100]
+
+
+async def test_a_caller_who_goes_away_leaves_both_or_neither(store, outside):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+    async with outside.transaction():
+        await outside.execute("SELECT 1 FROM remit.run FOR UPDATE")
+        caller = asyncio.create_task(transact(store, hand.step()))
+        await waiting(outside, 1)
+        caller.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step(), 2)
+    assert await invoices(outside) == [1, 2]
+    assert len((await read_view(store, hand.row.run_key)).calls) == 2
