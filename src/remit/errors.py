@@ -160,11 +160,39 @@ class CallRefused(Refused):
     hint = "Call steps from the flow, with `run.step(...)`."
 
 
+class PermitRefused(Refused):
+    """An effect was to be called without a permit of the gate; it was not called."""
+
+    code = "permit.refused"
+    hint = "Effects are called by `run.effect(...)`, and by nothing else."
+
+
 class SyncInLoop(Refused):
     """A synchronous call inside a running event loop; nothing was done."""
 
     code = "sync.in_loop"
     hint = "Await the asynchronous twin instead."
+
+
+class Denied(Refused):
+    """The answer to this call was no; nothing was done. The flow may catch it and go another way.
+
+    call: name of the call. ask: id of the question that was denied, "" where it was no person.
+    """
+
+    code = "approval.denied"
+    hint = "The run may go another way; where the flow does not catch this, it ends as failed."
+
+    def __init__(self, message: str, *, code: str | None = None, call: str = "", ask: str = "") -> None:
+        super().__init__(message, code=code)
+        self.call, self.ask = call, ask
+
+
+class Conflict(Denied):
+    """The business key is held by another run, or another call of this one; this effect was not called."""
+
+    code = "idempotency.conflict"
+    hint = "Look at the run that holds the key; where this is another matter, give it another business key."
 
 
 class DeclarationRefused(Refused):
@@ -245,6 +273,13 @@ class StoreUnavailable(StoreError):
     hint = "Nothing was written. Try again when the store is back."
 
 
+class AuthorityUnreadable(StoreUnavailable):
+    """Directory or policy can't be read or do not verify; nothing proceeds, and every run stays where it is."""
+
+    code = "authority.unreadable"
+    hint = "Restore the journal `remit:authority` from a backup; `remit verify remit:authority` says what is wrong."
+
+
 class StoreRefused(StoreError):
     """The store can't be opened: missing, broken, newer, locked, or on the wrong file system."""
 
@@ -301,6 +336,16 @@ class StepError(RemitError):
         """Which call of that name in its branch, from 1."""
         _, _, number = self.name.rpartition("#")
         return int(number) if number.isdigit() and "#" in self.name else 1
+
+
+class EffectFailed(StepError):
+    """An effect that is known not to have happened; everything before it is saved.
+
+    code: `effect.declined` (the other side said no, for good) or `effect.did_not_happen` (it may be called again).
+    """
+
+    code = "effect.declined"
+    hint = "Where it did not happen, call again with the same id: the gate judges anew, under the same key."
 
 
 def _listed(names: tuple[str, ...], most: int = 5) -> str:

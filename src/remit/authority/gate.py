@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
-from remit.facts.judgement import Answer, Bound, Check, Finding, Limit, Question, Verdict, Who
+from remit.facts.judgement import Answer, Bound, Check, Finding, Limit, Need, Question, Verdict, Who
 
 # The outcome code of a finding is its own with an underscore, but for these.
 _OUTCOMES: Final[dict[str, str]] = {
@@ -26,7 +26,6 @@ _OUTCOMES: Final[dict[str, str]] = {
     "authority.role": "resume_denied",
     "ceiling.amount": "ceiling_exceeded",
     "ceiling.currency": "ceiling_exceeded",
-    "ceiling.exceeded": "ceiling_exceeded",
     "ceiling.negative": "ceiling_exceeded",
     "approval.denied": "denied",
 }
@@ -94,9 +93,16 @@ def faults(question: Question) -> list[str]:
         codes.append("approval.used")
     if question.now > answer.until or answer.at > answer.until:
         codes.append("approval.expired")
-    codes += _bound_faults(answer.bound, effect.bound, is_reworded=_is_reworded(question))
+    codes += _bound_faults(
+        answer.bound, effect.bound, is_reworded=_is_reworded(answer.bound, effect.bound, question.needs)
+    )
     codes += _decider_faults(question, answer)
     return codes
+
+
+def bound_faults(then: Bound, now: Bound) -> list[str]:
+    """What moved since a question was asked that nobody answered yet: dotted codes, as `faults` has them."""
+    return _bound_faults(then, now, is_reworded=bool(then.material) and then.material == now.material)
 
 
 def _objective(question: Question) -> Finding:
@@ -199,7 +205,7 @@ def _approval(question: Question) -> Finding:
     notes = []
     if _is_self(question, answer):
         notes.append("approval.alone")
-    if _is_reworded(question):
+    if _is_reworded(answer.bound, question.effect.bound, question.needs):
         notes.append("approval.reworded")
     return _noted("approval", notes[0], ", ".join(notes)) if notes else _APPROVAL_OK
 
@@ -268,14 +274,11 @@ def _selves(who: Who) -> set[str]:
     return {who.principal, who.person} if who.person else {who.principal}
 
 
-def _is_reworded(question: Question) -> bool:
-    """Whether requests that differ are one to those who decide: every need allows fields to move, no other did."""
-    if question.answer is None or question.effect is None:
-        return False
-    then, now = question.answer.bound, question.effect.bound
+def _is_reworded(then: Bound, now: Bound, needs: Sequence[Need]) -> bool:
+    """Whether requests that differ are one to those who decide: every need lets fields move, and no other field did."""
     if then.request == now.request or not then.material or then.material != now.material:
         return False
-    return bool(question.needs) and all(need.immaterial for need in question.needs)
+    return bool(needs) and all(need.immaterial for need in needs)
 
 
 def _was_approved_with(question: Question, name: str, digest: str) -> bool:

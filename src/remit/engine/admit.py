@@ -13,18 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from remit.authority.contract import ANYONE
 from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.incidents import quarantine
 from remit.engine.journal import read_journal
 from remit.engine.liveness import is_proven_dead
 from remit.engine.opening import draw_up
+from remit.engine.standing import look
 from remit.errors import (
     ExecutorMismatch,
     FlowMismatch,
     InputMismatch,
-    NotBuilt,
     RunAbsent,
     RunQuarantined,
     StoreError,
@@ -57,14 +56,15 @@ class Found:
 
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
     """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
-    if flow.contract.resume != ANYONE:
-        raise NotBuilt(
-            f"Flow {flow.name!r} may be resumed by {', '.join(flow.contract.roles)}, and this version can't look up "
-            "roles; nothing was opened."
-        )
     now = host.clock.now()
+    authority = (await look(host)).authority
     opened = RunOpened(
-        by=order.by, behalf=order.behalf, contract=flow.pin, flow=flow.name, window_end=now + flow.contract.window_us
+        by=order.by,
+        behalf=order.behalf,
+        contract=flow.pin,
+        flow=flow.name,
+        policy=authority.policy_digest or None,
+        window_end=now + flow.contract.window_us,
     )
     made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held)
     row = await host.store.open_run(made)

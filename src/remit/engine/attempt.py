@@ -2,6 +2,7 @@
 
     look up    what the journal has for a call, in its turn
     append     seal entries and make them durable, under this attempt's epoch
+    halt       the flow ends here; what is under way at the outside is let finish and is settled
     close      from here on every call raises, and nothing more is written
 
 `AttemptStarted` rides on the first append, as recorded draws do, so a turn that writes
@@ -13,70 +14,75 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from remit.clock import Clock
+from remit.engine.halt import Ended, Halt, Parked
 from remit.engine.lease import Lease
+from remit.engine.parking import Parking
 from remit.engine.race import check_not_lost
 from remit.engine.replay import Replay
 from remit.engine.signals import AttemptClosed
-from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost
-from remit.facts import kinds
-from remit.facts.entry import SALT_BYTES, Entry, Pen
+from remit.engine.writer import Conditions, Draft, JournalWriter
+from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost, Moved
+from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import Status, move
 from remit.facts.view import Recorded, RunView
-from remit.store.protocol import Move, Store, Unit
-
-RUNNING = Move(Status.RUNNING)
+from remit.store.protocol import Mark, Move, Store
 
 
 class Attempt:
     """Journal and replay of one turn. Belongs to one event loop."""
 
     __slots__ = (
-        "_before",
-        "_clock",
-        "_first_move",
-        "_pen",
-        "_riding",
-        "_store",
+        "boundary",
         "closed_by",
-        "draws",
         "failed",
+        "halted",
         "has_ended",
+        "in_flight",
         "lease",
+        "parking",
+        "post_seq",
         "replay",
+        "ridden",
         "run_id",
+        "settles_for",
+        "unasked",
         "unbegun",
+        "view",
+        "writer",
     )
 
     def __init__(
         self, store: Store, clock: Clock, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
     ) -> None:
-        self._store, self._clock, self._pen = store, clock, pen
-        self.lease, self.run_id = lease, view.identity.run
+        self.view, self.boundary, self.lease, self.run_id = view, view.boundary, lease, view.identity.run
+        self.writer = JournalWriter(store, clock, pen, lease, view.boundary, view.last_at)
+        self.post_seq = view.post_seq  # up to where lane post was read
         self.closed_by: BaseException | None = None
-        self._riding: list[Entry] = []
-        self._before = pen.head  # where the chain stood when the oldest riding entry was sealed
-        self._first_move: Move | None = None
+        self.halted: Halt | None = None
+        self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
+        self.unasked = set(view.boundary.in_doubt)  # effects in doubt that the flow did not come to yet
         calls = view.calls.values()
         self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
+        self.in_flight: set[asyncio.Task[Any]] = set()  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
-        self.failed = {c.name for c in calls if c.kind == "StepFailed"}
-        self.draws = {c.name: c for c in calls if c.kind == "ValueDrawn"}
-        self.replay = Replay([c for c in calls if c.kind != "ValueDrawn"], self._refuse, main=main)
+        self.failed = {c.name for c in calls if c.may_run_again}
+        self.ridden = {c.name: c for c in calls if c.is_ridden}
+        self.replay = Replay([c for c in calls if not c.is_ridden], self._refuse, main=main)
+        self.parking = Parking(self.halt)
 
     def start(self, fact: AttemptStarted) -> None:
         """Begin the turn. Nothing is written until there is something to write."""
-        self.ride("AttemptStarted", kinds.write(fact))
-        self._first_move = RUNNING
+        self.writer.start(fact)
 
     async def recall(self, name: str) -> Recorded | None:
         """What the journal has for this call; None once its body may begin. Raises AttemptClosed."""
         self.check_open()
+        self.unasked.discard(name)
         if not self.replay.has(name):
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
         if self.replay.is_over:
@@ -87,8 +93,21 @@ class Attempt:
             check_not_lost()
         return recorded
 
+    def check_may_begin(self, name: str) -> None:
+        """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
+        effect = self.boundary.effects.get(name)
+        if self.settles_for is not None and (effect is None or effect.settled is not None):
+            self.halt(self.settles_for)
+            self.check_open()
+
     def check_open(self) -> None:
         """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""
+        self.check_held()
+        if self.halted is not None:
+            raise AttemptClosed
+
+    def check_held(self) -> None:
+        """Raises AttemptClosed where nothing may be written any more."""
         if self.closed_by is None and not self.lease.is_good:
             why = f" ({self.lease.trouble})" if self.lease.trouble else ""
             self.close(LeaseLost(f"Run {self.run_id!r} could not be renewed in time{why}; nothing more was written."))
@@ -108,54 +127,93 @@ class Attempt:
             )
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
-        """Seal an entry that becomes durable with the next append."""
-        if not self._riding:
-            self._before = self._pen.head
-        self._riding.append(self._seal(kind, body, name, value))
+        """Let an entry become durable with the next append."""
+        self.writer.ride(kind, body, name=name, value=value)
 
     async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
-        """Seal an entry and make it durable, with all that rides. Raises AttemptClosed where it was not written."""
+        """Make an entry durable, with all that rides. Raises AttemptClosed where it was not written."""
+        await self.writer.until_free()
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         check_not_lost()
-        self.ride(kind, body, name=name, value=value)
+        self.writer.ride(kind, body, name=name, value=value)
         try:
-            await self._store.append(self._unit(None))
+            await self.writer.append()
         except Exception as exc:
             self.close(exc)
             raise AttemptClosed from exc
 
-    async def end(self, fact: RunEnded | RunParked, value: bytes | None) -> None:
-        """Write the last entry of this turn and give the lease back in the same commit. Raises what stopped it."""
+    async def append_if(self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None) -> None:
+        """Make entries durable under conditions. Raises Moved where one failed: nothing was written, the turn goes on.
+
+        Raises AttemptClosed where it was not written for another reason.
+        """
+        await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        try:
+            await self.writer.append_if(drafts, conditions, move)
+        except Moved:
+            raise
+        except Exception as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+
+    async def end(
+        self,
+        fact: RunEnded | RunParked,
+        value: bytes | None,
+        *,
+        before: Sequence[Draft] = (),
+        marks: tuple[Mark, ...] = (),
+        is_post_seen: bool = True,
+    ) -> None:
+        """Write the last entry of this turn and give the lease back in the same commit.
+
+        before: entries that stand directly before it. is_post_seen: only where nobody posted anything since lane post
+        was read. Raises Moved("post") then, with nothing written and the turn still open; else what stopped it.
+        """
+        await self.writer.until_free()
         if self.closed_by is not None:
             raise self.closed_by
-        kind = type(fact).__name__
-        self.ride(kind, kinds.write(fact), value=value)
-        status = move(Status.RUNNING, kind, fact)
+        status = move(Status.RUNNING, type(fact).__name__, fact)
         assert status is not None, "a run that is worked at may end and park"
-        unit = self._unit(Move(status, fact.code, release=True))
+        drafts = [*before, self.writer.draft(fact, value=value)]
+        conditions = Conditions(post_seq=self.post_seq if is_post_seen else None, marks=marks)
         # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
-        self.close(CallRefused("The attempt had ended when this call came; nothing was written.", code="attempt.ended"))
-        await self._store.append(unit)
+        self.halted = self.halted or _OVER
+        await self.writer.append_if(drafts, conditions, Move(status, fact.code, release=True))
         self.has_ended = True
+        self.close(CallRefused("The attempt had ended when this call came; nothing was written.", code="attempt.ended"))
+
+    def halt(self, why: Halt) -> None:
+        """End the flow here: its calls raise, and what is under way outside may be settled. The first reason stays."""
+        if self.closed_by is None and self.halted is None:
+            self.halted = why
+            self._stop()
 
     def close(self, why: BaseException) -> None:
         """End this turn: calls that wait raise, later ones too, and nothing more is written. The first reason stays."""
         if self.closed_by is None:
             self.closed_by = why
-            self.replay.stop(AttemptClosed())
+            self._stop()
 
-    def _unit(self, last: Move | None) -> Unit:
-        """All that was sealed and not yet handed to the store."""
-        entries, self._riding = self._riding, []
-        change, self._first_move = last or self._first_move, None
-        return Unit(
-            self.lease.run_key, "main", self._before, self._pen.head, self._pen.seq, entries, self.lease.epoch, change
-        )
+    def reopen_to_end(self) -> None:
+        """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""
+        self.closed_by, self.halted = None, self.halted or _OVER
+        self.writer.drop_riding()
 
-    def _seal(self, kind: str, body: bytes, name: str | None, value: bytes | None) -> Entry:
-        salted = None if value is None else (os.urandom(SALT_BYTES), value)
-        return self._pen.seal(kind, body, at=self._clock.now(), name=name, value=salted)
+    async def drain(self) -> None:
+        """Wait until no effect is under way any more: each is settled, or in doubt."""
+        while self.in_flight:
+            await asyncio.wait(self.in_flight)
+
+    def _stop(self) -> None:
+        self.replay.stop(AttemptClosed())
+        self.parking.stop()
 
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
         self.close(DefinitionIncompatible(recorded, asked))
+
+
+_OVER = Parked("repair", "attempt.ended", "The attempt had ended when this call came; nothing was written.")

@@ -2,6 +2,7 @@
 
     absent     open it, held, and run
     ended      verified, then its outcome; nothing is run
+    denied     the gate lets nothing of it go on: it ends, or waits, before any of its code runs
     free       verified, claimed, and gone on with: recorded calls replay, the first new one begins
     held       wait for that attempt; if its worker dies, the run is free
 
@@ -14,26 +15,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from remit.clock import monotonic_ms
 from remit.engine.admit import Order, check_order, claim, find, open_run
 from remit.engine.attempt import Attempt
-from remit.engine.ending import expire, park, refuse
+from remit.engine.ending import begin, complete, deny, finish, park, refuse
 from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.invoke import call_flow, main_task
-from remit.engine.lease import Lease
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.place import check_not_inside
 from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed, is_closing
+from remit.engine.turn import Turn
 from remit.engine.watch import is_parked, until_free
-from remit.errors import DefinitionIncompatible, LeaseHeld, LeaseLost, RunAbsent, StoreError, ValueUnreadable
+from remit.errors import (
+    DefinitionIncompatible,
+    Denied,
+    LeaseHeld,
+    LeaseLost,
+    Moved,
+    RunAbsent,
+    StoreError,
+    ValueUnreadable,
+)
 from remit.facts.entry import Pen
-from remit.facts.kinds import AttemptStarted, RunEnded
-from remit.facts.machine import ENDED, Status
+from remit.facts.kinds import AttemptStarted
+from remit.facts.machine import ENDED
 from remit.facts.view import RunView
 from remit.store.protocol import RunRow
 
@@ -47,7 +56,10 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
         other = host.under_way.get(order.run)
         if other is None:
             with _alone(host, order.run):
-                found = await _try_attempt(host, flow, order, has_waited=has_waited)
+                try:
+                    found = await _try_attempt(host, flow, order, has_waited=has_waited)
+                except Moved:
+                    continue  # somebody answered while it parked
             if isinstance(found, Outcome):
                 return found
             if found is None:
@@ -106,15 +118,6 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
     check_order(found.view, flow, order)
 
 
-@dataclass(frozen=True, slots=True)
-class _Holding:
-    host: Host
-    flow: Flow[Any]
-    view: RunView
-    row: RunRow
-    attempt: Attempt
-
-
 async def _hold_and_run(host: Host, flow: Flow[Any], view: RunView, row: RunRow, sent_ms: int) -> Outcome:
     """One attempt under a lease that was just granted."""
 
@@ -122,26 +125,25 @@ async def _hold_and_run(host: Host, flow: Flow[Any], view: RunView, row: RunRow,
         attempt.close(LeaseLost(f"Run {row.run!r} is held by somebody else; nothing more was written."))
 
     lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=sent_ms, on_lost=on_lost)
-    attempt = _attempt(host, flow, view, row, lease)
+    pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
+    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main_task(flow))
+    attempt.start(AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker))
+    turn = host.turns[row.run_key] = Turn(host, flow, attempt)
     try:
-        return await _run_flow(_Holding(host, flow, view, row, attempt))
+        outcome = await begin(turn) or await _run_flow(turn)
+        await _hand_back(host, attempt, None)
+        return outcome
     except BaseException as exc:
         attempt.close(exc)
         await _hand_back(host, attempt, exc)
         raise
     finally:
+        del host.turns[row.run_key]
         host.keeper.drop(lease)
 
 
-def _attempt(host: Host, flow: Flow[Any], view: RunView, row: RunRow, lease: Lease) -> Attempt:
-    pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main_task(flow))
-    attempt.start(AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker))
-    return attempt
-
-
-async def _hand_back(host: Host, attempt: Attempt, why: BaseException) -> None:
-    """Give back a lease that no entry gave back: the attempt was cancelled, or could not write its end."""
+async def _hand_back(host: Host, attempt: Attempt, why: BaseException | None) -> None:
+    """Give back a lease that no entry gave back: it found nothing new, was cancelled, or can't write its end."""
     if attempt.has_ended or isinstance(why, LeaseLost):
         return
     try:
@@ -150,15 +152,11 @@ async def _hand_back(host: Host, attempt: Attempt, why: BaseException) -> None:
         return  # the lease runs out by itself; `why` is what the caller must hear
 
 
-async def _run_flow(holding: _Holding) -> Outcome:
-    host, flow, view, attempt = holding.host, holding.flow, holding.view, holding.attempt
-    run_id = attempt.run_id
+async def _run_flow(turn: Turn) -> Outcome:
+    attempt, flow = turn.attempt, turn.flow
     cancelled_before = _times_cancelled()
-    if max(host.clock.now(), view.last_at) > view.opened.window_end:
-        return await expire(attempt)
     try:
-        given = _read_input(holding)
-        result = await call_flow(flow, Run(attempt, host.clock, host.threads), given)
+        result = await call_flow(flow, Run(turn), _read_input(turn))
         attempt.check_open()
         attempt.check_awaited()
         if attempt.replay.left:
@@ -166,24 +164,42 @@ async def _run_flow(holding: _Holding) -> Outcome:
             attempt.check_open()
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
     except BaseException as exc:
-        if is_closing(exc):
-            why = await _stopped(holding)
-            raise why from why.__cause__
+        if is_closing(exc) or attempt.closed_by is not None or attempt.halted is not None:
+            return await _halted(turn, exc)
+        if isinstance(exc, Denied):
+            return await deny(turn, exc)
         if not isinstance(exc, Exception) and not _is_own_cancellation(exc, cancelled_before):
             raise
-        error = await _stopped(holding) if attempt.closed_by is not None else await park(attempt, flow.name, exc)
+        error = await park(turn, exc)
         if error is exc:
             raise
         raise error from exc
-    await attempt.end(RunEnded(status="completed"), data)
-    return Outcome(run_id, Status.COMPLETED, result=twin)
-
-
-def _read_input(holding: _Holding) -> Any:
-    """What the flow is given. Bytes that its type no longer reads end this turn like any other mismatch."""
-    attempt = holding.attempt
     try:
-        return holding.flow.input_codec.read(holding.view.input, where=f"the input of run {attempt.run_id!r}")
+        return await complete(turn, data, twin)
+    except DefinitionIncompatible as why:
+        await refuse(turn, why)
+        raise
+
+
+async def _halted(turn: Turn, exc: BaseException) -> Outcome:
+    """The flow did not end by itself: it was told to stop, or what it stands on is lost."""
+    attempt = turn.attempt
+    if attempt.closed_by is None and attempt.halted is not None:
+        return await finish(turn, attempt.halted)
+    why = attempt.closed_by
+    assert why is not None
+    if isinstance(why, DefinitionIncompatible | ValueUnreadable):
+        await refuse(turn, why)
+    if why is exc:
+        raise why
+    raise why from (why.__cause__ if is_closing(exc) else exc)
+
+
+def _read_input(turn: Turn) -> Any:
+    """What the flow is given. Bytes that its type no longer reads end this turn like any other mismatch."""
+    attempt = turn.attempt
+    try:
+        return turn.flow.input_codec.read(attempt.view.input, where=f"the input of run {attempt.run_id!r}")
     except ValueUnreadable as exc:
         attempt.close(exc)
         raise AttemptClosed from exc
@@ -197,13 +213,3 @@ def _times_cancelled() -> int:
 def _is_own_cancellation(exc: BaseException, before: int) -> bool:
     """Whether something inside the flow was cancelled and not the flow, which then failed like any other."""
     return isinstance(exc, asyncio.CancelledError) and _times_cancelled() == before
-
-
-async def _stopped(holding: _Holding) -> BaseException:
-    """Why the attempt was closed under the flow."""
-    why = holding.attempt.closed_by
-    assert why is not None
-    if isinstance(why, DefinitionIncompatible | ValueUnreadable):
-        parking = _attempt(holding.host, holding.flow, holding.view, holding.row, holding.attempt.lease)
-        holding.attempt.has_ended = await refuse(parking, holding.view, why)
-    return why

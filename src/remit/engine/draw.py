@@ -46,7 +46,7 @@ def _draw(
     attempt: Attempt, name: str, source: Literal["now", "random", "uuid"], codec: Codec[Any], fresh: Callable[[], Any]
 ) -> Any:
     attempt.check_open()
-    recorded = attempt.draws.get(name)
+    recorded = attempt.ridden.get(name)
     if recorded is not None:
         assert recorded.value is not None  # the fold saw to it
         return codec.read(recorded.value, where=name)

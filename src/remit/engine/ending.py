@@ -1,47 +1,184 @@
-"""How a turn ends when the flow did not return: parked for repair, refused, or out of time.
+"""How a turn ends: the one place where its last entry is written.
 
-An exception that leaves the flow does not end the run: it waits for repair, and only the
-calls that failed run again. A mismatch of code and journal is written down once, however
-often the same code tries.
+    the flow returned     completed, unless an effect is in doubt or somebody cancelled it meanwhile
+    it was halted         parked, or over, when all that is under way at the outside is settled
+    it raised             parked for repair; a denial that it did not catch fails the run
+    code and journal      disagree: written down once, however often the same code tries
+
+A run does not end while an effect is in doubt: it waits, and whoever settles the doubt lets it end.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from remit.engine.attempt import Attempt
+from remit.engine.crossing import may_go_on
+from remit.engine.halt import Ended, Halt, Parked, Reason, ended
 from remit.engine.outcome import Outcome, detail
+from remit.engine.posts import notice, words_of_cancel
+from remit.engine.standing import look
 from remit.engine.step import text_of, type_name
-from remit.errors import DefinitionIncompatible, RemitError, StepError, ValueUnreadable
+from remit.engine.turn import Turn
+from remit.engine.writer import Draft
+from remit.errors import (
+    AuthorityUnreadable,
+    DefinitionIncompatible,
+    Denied,
+    Moved,
+    Refused,
+    RemitError,
+    StepError,
+    ValueUnreadable,
+)
 from remit.facts.kinds import RunEnded, RunParked
 from remit.facts.machine import Status
-from remit.facts.view import RunView
+from remit.store.protocol import Announce, CloseAsk, Mark
+
+JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
 
 
-async def expire(attempt: Attempt) -> Outcome:
-    """The run's window is over."""
-    words = "Its window was over before it could go on; nothing more was run."
-    await attempt.end(RunEnded(code="window_over", status="expired"), detail(words))
-    return Outcome(attempt.run_id, Status.EXPIRED, "window_over", words)
+async def begin(turn: Turn) -> Outcome | None:
+    """The gate before anything of the flow runs; None where it may, or where it may only settle what is in doubt."""
+    try:
+        standpoint = await look(turn.host)
+    except AuthorityUnreadable as exc:
+        return await finish(turn, Parked("gate", exc.code, exc.message))
+    _check_clock(turn, standpoint.now)
+    halt = await may_go_on(turn)
+    if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
+        turn.attempt.settles_for = halt
+        return None
+    return None if halt is None else await finish(turn, halt)
 
 
-async def refuse(parking: Attempt, view: RunView, why: DefinitionIncompatible | ValueUnreadable) -> bool:
-    """Write down that code and journal disagree, unless that is what the run waits for already; whether it was written.
+def _check_clock(turn: Turn, store_now: int) -> None:
+    """Raises Refused where this machine's clock runs far ahead: one false date would expire everything."""
+    host = turn.host
+    ahead = host.clock.now() - store_now
+    if host.store.ledger.clock == "database" and ahead > JUMP_US:
+        raise Refused(
+            f"This machine's clock is {ahead // 1_000_000:,} s ahead of the store's; nothing was done.",
+            code="clock.jumped",
+            hint="Set the clock right; nothing was written under it.",
+        )
 
-    parking: an attempt in which nothing was sealed. What rides on the refused one, draws and races, is dropped.
+
+async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
+    """The flow returned."""
+    attempt = turn.attempt
+    await attempt.drain()
+    if attempt.closed_by is not None:
+        raise attempt.closed_by
+    if attempt.unasked:
+        raise DefinitionIncompatible(tuple(sorted(attempt.unasked)), ())
+    if attempt.boundary.in_doubt:
+        return await finish(turn, _doubtful(attempt))
+    if attempt.settles_for is not None:
+        return await finish(turn, attempt.settles_for)
+    try:
+        await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt))
+    except Moved:
+        await notice(turn)
+        cancel = attempt.boundary.cancel
+        if cancel is not None:
+            words = words_of_cancel(cancel.by, cancel.reason)
+            return await finish(turn, ended("cancelled", words, item=cancel.item))
+        await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt), is_post_seen=False)
+    return Outcome(attempt.run_id, Status.COMPLETED, result=result)
+
+
+async def finish(turn: Turn, halt: Halt) -> Outcome:
+    """Write why the turn ends. What is under way at the outside is let finish first."""
+    attempt = turn.attempt
+    await attempt.drain()
+    if attempt.closed_by is not None:
+        raise attempt.closed_by
+    cancel = attempt.boundary.cancel
+    if cancel is not None and isinstance(halt, Parked):
+        halt = ended("cancelled", words_of_cancel(cancel.by, cancel.reason), item=cancel.item)
+    if isinstance(halt, Ended) and attempt.boundary.in_doubt:
+        halt = _doubtful(attempt, halt)
+    if isinstance(halt, Parked):
+        return await _park(turn, halt)
+    judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]
+    words = _with_effects(attempt, halt.words)
+    await attempt.end(halt.fact, detail(words), before=judged, marks=_closing(attempt, halt), is_post_seen=False)
+    return Outcome(attempt.run_id, halt.status, halt.fact.code, words)
+
+
+async def _park(turn: Turn, halt: Parked) -> Outcome:
+    """The run waits. A turn that found nothing new writes nothing: it only gives the lease back."""
+    attempt = turn.attempt
+    view = attempt.view
+    words = detail(halt.words)
+    outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.reason)
+    is_news = view.parked is None or (view.parked.reason, view.parked.code) != (halt.reason, halt.code)
+    if attempt.writer.has_written or is_news or view.last_value != words:
+        fact = RunParked(code=halt.code, reason=halt.reason)
+        try:
+            await attempt.end(fact, words)
+        except Moved:  # somebody answered while it parked: the next turn takes that up
+            await attempt.end(fact, words, is_post_seen=False)
+            raise
+    return outcome
+
+
+def _parked_status(halt: Parked) -> Status:
+    return Status.IN_DOUBT if halt.reason == "doubt" else Status.WAITING
+
+
+def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
+    names = ", ".join(attempt.boundary.in_doubt)
+    then = "" if after is None else f" When that is known the run ends as {after.status}: {after.words}"
+    return Parked("doubt", "effect.in_doubt", f"Nobody knows whether {names} happened.{then}")
+
+
+def _with_effects(attempt: Attempt, words: str) -> str:
+    """A run that ends early says which of its effects happened all the same."""
+    done = [effect.name for effect in attempt.boundary.effects.values() if effect.state == "ok"]
+    return f"{words} Done before: {', '.join(done)}." if done else words
+
+
+def _closing(attempt: Attempt, halt: Ended | None = None) -> tuple[Mark, ...]:
+    """No question of a run that is over waits for an answer; whoever waited for it is told."""
+    asks = tuple(CloseAsk(ask.asked.ask) for ask in attempt.boundary.asks.values() if ask.is_open)
+    if halt is None:
+        return asks
+    return (*asks, Announce("run.ended", detail(f"{halt.fact.code}: {halt.words}")))
+
+
+async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> None:
+    """Write down that code and journal disagree, unless that is what the run waits for already.
+
+    What rides, draws and races of the flow that does not fit, is dropped.
     """
+    attempt, view = turn.attempt, turn.attempt.view
     words = detail(why.message)
+    attempt.reopen_to_end()
     if view.parked is not None and (view.parked.code, view.last_value) == (why.code, words):
-        return False
-    await parking.end(RunParked(code=why.code, reason="repair"), words)
-    return True
+        return
+    await attempt.end(RunParked(code=why.code, reason="repair"), words, is_post_seen=False)
 
 
-async def park(attempt: Attempt, flow_name: str, exc: BaseException) -> RemitError:
+async def deny(turn: Turn, exc: Denied) -> Outcome:
+    """A denial that the flow did not catch."""
+    code = "denied" if exc.code == "approval.denied" else exc.code.replace(".", "_")
+    return await finish(turn, ended(code, exc.message))
+
+
+async def park(turn: Turn, exc: BaseException) -> RemitError:
     """The run waits for mended code or surroundings; the error for its caller."""
-    error = exc
+    attempt, error = turn.attempt, exc
+    await attempt.drain()
+    if attempt.closed_by is not None:
+        raise attempt.closed_by
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
-        error = StepError(run=attempt.run_id, name=flow_name, error_type=type_name(exc), detail=text_of(exc))
+        error = StepError(run=attempt.run_id, name=turn.flow.name, error_type=type_name(exc), detail=text_of(exc))
     calls = sorted(attempt.failed & _named_behind(exc, attempt.run_id))
-    await attempt.end(RunParked(calls=calls, code=error.code, reason="repair"), detail(error.message))
+    reason: Reason = "doubt" if attempt.boundary.in_doubt else "repair"
+    fact = RunParked(calls=calls, code=error.code, reason=reason)
+    await attempt.end(fact, detail(error.message), is_post_seen=False)
     return error
 
 

@@ -35,7 +35,7 @@ class Step(Generic[P, R]):
         if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
         self.fn = fn
-        self.is_async = _is_async(fn)
+        self.is_async = is_async(fn)
         self.codec: Codec[Any] = codec or codec_of_return(fn)
         self.__doc__ = fn.__doc__
 
@@ -59,7 +59,7 @@ class Flow(Generic[R]):
         self.contract_digest = digest(self.pin)
         if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise DeclarationRefused(f"Flow {name!r} yields; a flow returns one outcome.", code="flow.function")
-        self.is_async = _is_async(fn)
+        self.is_async = is_async(fn)
         parameters = [p for p in inspect.signature(fn).parameters.values() if p.kind in _POSITIONAL]
         if len(parameters) not in (1, 2):
             raise DeclarationRefused(
@@ -76,7 +76,7 @@ class Flow(Generic[R]):
         return f"<flow {self.name}, contract {self.contract.version}>"
 
 
-def _is_async(fn: Callable[..., Any]) -> bool:
+def is_async(fn: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine; an object that can be called is asked for its `__call__`."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from remit.authority.directory import Authority
 from remit.canonical import INTEGER_MAX
 from remit.clock import Clock
 from remit.engine.lease import Keeper
 from remit.errors import Refused
-from remit.store.protocol import Store, WorkerRow
+from remit.store.protocol import Fence, Store, WorkerRow
+
+if TYPE_CHECKING:
+    from remit.engine.turn import Turn
 
 
 class WholeClock:
@@ -31,11 +36,26 @@ class WholeClock:
         return at
 
 
+@dataclass(slots=True)
+class Standing:
+    """Directory and policy as this process read them last. Moved on by `engine.standing`."""
+
+    authority: Authority = field(default_factory=Authority)
+    run_key: int = 0  # of `remit:authority`; 0 while that was not looked for
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def fence(self) -> Fence:
+        """What must still be true when something that rests on this authority is committed."""
+        return Fence(self.run_key, self.authority.version)
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """One opened runtime. Belongs to one event loop.
 
     under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
+    turns: those that this process takes, by run key, to be told what was posted for them.
     incidents: held while this process writes one, so that its own writers do not overtake each other.
     """
 
@@ -47,6 +67,8 @@ class Host:
     keeper: Keeper
     threads: Executor
     under_way: dict[str, asyncio.Event] = field(default_factory=dict)
+    turns: dict[int, Turn] = field(default_factory=dict)
+    standing: Standing = field(default_factory=Standing)
     incidents: asyncio.Lock = field(default_factory=asyncio.Lock)
     known: asyncio.Event = field(default_factory=asyncio.Event)
 

@@ -8,31 +8,20 @@ only when the restored bytes verify and an operator says so.
 from __future__ import annotations
 
 import logging
-import os
 
-from remit.authority.contract import ANYONE
-from remit.canonical import INTEGER_MAX
 from remit.engine.host import Host
 from remit.engine.journal import read_journal
-from remit.engine.opening import draw_up
-from remit.engine.outcome import detail
+from remit.engine.reserved import SELF, TRIES, row_of, unit_of
 from remit.errors import LeaseLost, StoreUnavailable, Tampered
 from remit.facts import chain, kinds
-from remit.facts.entry import SALT_BYTES, Identity, Pen
 from remit.facts.fact import Fact
-from remit.facts.kinds import QuarantineLifted, RunOpened
+from remit.facts.kinds import QuarantineLifted
 from remit.facts.machine import RESERVED_KINDS
-from remit.facts.rules import ContractPin
-from remit.store.protocol import RunRow, Stored, Unit
+from remit.store.protocol import RunRow, Stored
 
 INCIDENTS = "remit:incidents"
-SELF = "service:remit"
 
 _log = logging.getLogger("remit")
-
-_TRIES = 8
-_FOREVER = INTEGER_MAX  # microseconds
-_PIN = ContractPin(resume=[ANYONE], risk="low", version="1", window=_FOREVER)
 
 
 async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
@@ -48,31 +37,16 @@ async def lift(host: Host, row: RunRow, *, by: str, reason: str) -> None:
 
 
 async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> None:
-    """Append to the incidents, which have no lease: compare the head, and read again when somebody was faster."""
+    """Append to the incidents, and read again when somebody was faster."""
     async with host.incidents:
-        for _ in range(_TRIES):
-            row = await host.store.read_row(host.tenant, INCIDENTS) or await _open(host)
-            if row is None:
-                continue
+        for _ in range(TRIES):
+            unit = unit_of(host, await row_of(host, INCIDENTS), fact, words, by=by)
+            unit.quarantine = overlay
             try:
-                return await host.store.append(_unit(host, row, fact, words, by=by, overlay=overlay))
+                return await host.store.append(unit)
             except LeaseLost:
                 continue
-    raise StoreUnavailable(f"The incident could not be written: others wrote {_TRIES} times in between.")
-
-
-def _unit(host: Host, row: RunRow, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> Unit:
-    identity = Identity(host.store.ledger.origin, host.tenant, INCIDENTS, row.gen, row.flow)
-    pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
-    value = (os.urandom(SALT_BYTES), detail(words))
-    entry = pen.seal(type(fact).__name__, kinds.write(fact), at=host.clock.now(), value=value)
-    return Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None, quarantine=overlay)
-
-
-async def _open(host: Host) -> RunRow | None:
-    opened = RunOpened(by=SELF, contract=_PIN, flow=INCIDENTS, window_end=_FOREVER)
-    made, _ = draw_up(host, INCIDENTS, opened, b"null", at=host.clock.now(), is_held=False)
-    return await host.store.open_run(made)
+    raise StoreUnavailable(f"The incident could not be written: others wrote {TRIES} times in between.")
 
 
 def verify(origin: str, stored: Stored) -> list[chain.Read]:

@@ -1,4 +1,4 @@
-"""Where the running code stands: in a flow, in a step's body, or outside both.
+"""Where the running code stands: in a flow, in the body of a step or an effect, or outside all.
 
 Crossings are made by the flow, where the gate sees them. A crossing inside a step's body
 would be a crossing that no replay makes again, so it is refused.
@@ -11,19 +11,21 @@ from typing import Literal
 
 from remit.errors import CallRefused
 
-Place = Literal["flow", "step"]
+Place = Literal["flow", "step", "effect"]
 
 working_at: ContextVar[tuple[str, ...]] = ContextVar("remit_working_at", default=())
 place: ContextVar[Place | None] = ContextVar("remit_place", default=None)
 
 
+_A = {"step": "a step", "effect": "an effect"}
 _OWN_RUN_HINT = "Wait for a run from outside of it."
 
 
 def check_in_flow(name: str) -> None:
-    """Raises CallRefused where a step's body makes a call of its own."""
-    if place.get() == "step":
-        raise CallRefused(f"{name!r} was called inside a step's body; nothing was done.", code="call.nested")
+    """Raises CallRefused where the body of a step or an effect makes a call of its own."""
+    inside = place.get()
+    if inside in ("step", "effect"):
+        raise CallRefused(f"{name!r} was called inside {_A[inside]}'s body; nothing was done.", code="call.nested")
 
 
 def check_not_inside(run: str) -> None:
@@ -33,10 +35,10 @@ def check_not_inside(run: str) -> None:
 
 
 def check_not_bare(name: str) -> None:
-    """Raises CallRefused where a flow calls a step past `run.step`."""
+    """Raises CallRefused where a flow calls a step past `run.step`, or an effect past `run.effect`."""
     if place.get() is not None:
         raise CallRefused(
-            f"The step {name!r} was called directly inside a run, where nothing would record it; nothing was done.",
+            f"{name!r} was called directly inside a run, where nothing would record it; nothing was done.",
             code="call.direct",
-            hint=f"Call it from the flow with `run.step({name}, ...)`.",
+            hint=f"Call it from the flow: `run.step({name}, ...)`, or `run.effect({name}, request)` for an effect.",
         )

@@ -7,7 +7,6 @@ not have ends the rehearsal before its body begins.
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,7 +18,8 @@ from remit.engine.invoke import call_flow, main_task
 from remit.engine.lease import Lease
 from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed, is_closing
-from remit.errors import DefinitionIncompatible, StepError, ValueUnreadable
+from remit.engine.turn import Turn
+from remit.errors import DefinitionIncompatible, Denied, StepError, ValueUnreadable
 from remit.facts.entry import Pen
 from remit.facts.view import Recorded, RunView
 
@@ -62,6 +62,9 @@ class _Rehearsal(Attempt):
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
 
+    def check_held(self) -> None:
+        self.check_open()
+
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """A draw or a race that the journal does not have leaves nothing behind."""
 
@@ -74,21 +77,22 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
-    with ThreadPoolExecutor(1) as threads:
-        try:
-            given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
-            await call_flow(flow, Run(attempt, host.clock, threads), given)
-        except BaseExceptionGroup as exc:
-            if not is_closing(exc):
-                return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
-        except AttemptClosed:
-            pass
-        except StepError as exc:
-            return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
-        except ValueUnreadable as exc:
-            return Compatibility(run_id, "incompatible", exc.where, exc.message)
-        except Exception as exc:
+    try:
+        given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
+        await call_flow(flow, Run(Turn(host, flow, attempt)), given)
+    except BaseExceptionGroup as exc:
+        if not is_closing(exc):
             return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
+    except AttemptClosed:
+        pass  # `why` says what stopped it
+    except Denied as exc:
+        return _compatible(flow, view, exc.call, f"{exc.call} is denied as it is recorded")
+    except StepError as exc:
+        return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
+    except ValueUnreadable as exc:
+        return Compatibility(run_id, "incompatible", exc.where, exc.message)
+    except Exception as exc:
+        return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
     why = attempt.closed_by
     if why is None and attempt.replay.left:
         why = DefinitionIncompatible(attempt.replay.left, ())

@@ -87,13 +87,13 @@ class Replay:
         recorded = self._left.get(name)
         if recorded is None:
             if not self.is_over:
-                await self._wait(self._waiting, name, is_whole=self._is_whole())
+                await self._wait(self._waiting, name, is_whole=self.is_whole())
             return None
         if self._order[self._at] is recorded:
             self._deliver(recorded)
             return recorded
         try:
-            return await self._wait(self._asked, name, is_whole=self._is_whole())
+            return await self._wait(self._asked, name, is_whole=self.is_whole())
         finally:
             if name in self._left:
                 self._deliver(recorded)  # it was cancelled while it waited, so the code did ask for it
@@ -119,7 +119,7 @@ class Replay:
                     future.exception()  # a call that was given up is not a warning
             futures.clear()
 
-    def _is_whole(self) -> bool:
+    def is_whole(self) -> bool:
         """Whether the whole flow waits when the calling task does."""
         return self._main is None or asyncio.current_task() is self._main
 

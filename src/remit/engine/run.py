@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import Executor
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
-from remit.clock import Clock
-from remit.engine import draw, wait
+from remit.authority.rule import Approval
+from remit.engine import approve, draw, effect, evidence, wait
+from remit.engine.approve import Yes
 from remit.engine.attempt import Attempt
-from remit.engine.flow import Step, step_of
+from remit.engine.flow import step_of
 from remit.engine.place import check_in_flow
+from remit.engine.sink import Effect
 from remit.engine.step import perform
+from remit.engine.turn import Turn
 from remit.errors import CallRefused, NameAmbiguous
-from remit.facts.names import branch_segment, path
+from remit.facts.names import branch_segment, check_name, path
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,10 +59,10 @@ class Names:
 class Run:
     """A run, as its asynchronous flow sees it."""
 
-    __slots__ = ("_attempt", "_clock", "_names", "_threads")
+    __slots__ = ("_attempt", "_names", "_turn")
 
-    def __init__(self, attempt: Attempt, clock: Clock, threads: Executor, names: Names | None = None) -> None:
-        self._attempt, self._clock, self._threads = attempt, clock, threads
+    def __init__(self, turn: Turn, names: Names | None = None) -> None:
+        self._turn, self._attempt = turn, turn.attempt
         self._names = names or Names()
 
     @property
@@ -74,19 +76,90 @@ class Run:
         fn: a `@remit.step`, or a plain named function, asynchronous or not.
         Raises StepError where the step raised, NameAmbiguous, CallRefused.
         """
-        call = self.call(fn, *args, **kwargs)
+        return self._made(self.call(fn, *args, **kwargs))
+
+    def effect(self, fn: Effect[T], request: Any, /, *, rests_on: Collection[str] = ()) -> Coroutine[Any, Any, T]:
+        """Reach the outside world, behind the gate: `await run.effect(place_order, order, rests_on=["quote"])`.
+
+        fn: a `@remit.effect`. request: what it is called with; its bytes are what is judged, approved and executed.
+        rests_on: names of `run.evidence` that must hold, besides those that the contract demands.
+        Raises EffectFailed (declined, or known not to have happened), Denied (a person said no) and Conflict (its
+        business is another run's), which the flow may catch; ValueRefused, NameAmbiguous, CallRefused.
+        """
+        return self._made(self.effect_call(fn, request, rests_on=rests_on))
+
+    def approve(
+        self,
+        name: str,
+        payload: Any,
+        /,
+        *,
+        roles: Collection[str],
+        within: timedelta,
+        rests_on: Collection[str] = (),
+        alone: bool = False,
+        immaterial: Collection[str] = (),
+    ) -> Coroutine[Any, Any, Yes]:
+        """Ask a person who holds one of the roles; who said yes, when and why. Raises Denied, which the flow may catch.
+
+        payload: what they are shown, byte for byte. While nobody has answered, the run waits and holds nothing.
+        """
+        approval = Approval(roles, within, alone=alone, immaterial=immaterial)
+        return self._made(self.approve_call(name, payload, approval, rests_on))
+
+    def evidence(
+        self,
+        name: str,
+        value: Any,
+        /,
+        *,
+        as_of: datetime,
+        fresh_for: timedelta,
+        again: Callable[..., Any] | None = None,
+    ) -> None:
+        """State a fact that effects may rest on, and until when it may be relied on; recorded.
+
+        as_of: aware. again: takes it again, without arguments; called at the gate after a pause, or when it is stale.
+        """
+        check_in_flow("run.evidence")
+        call = self._names.take(f"run.evidence.{branch_segment(name)}")
+        evidence.take(self._turn, call, name, value, as_of=as_of, fresh_for=fresh_for, again=again)
+
+    def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """Name a call of a step without beginning it."""
+        step = step_of(fn)
+        name = self._take(step.name)
+        return Call(
+            self._attempt, name, lambda: perform(self._attempt, step, name, (args, kwargs), self._turn.host.threads)
+        )
+
+    def effect_call(self, fn: Effect[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
+        """Name a call of an effect without beginning it."""
+        if not isinstance(fn, Effect):
+            raise CallRefused(
+                f"{fn!r} is no effect; nothing was done.",
+                code="call.no_effect",
+                hint="Declare it with `@remit.effect`.",
+            )
+        name, names = self._take(fn.name), tuple(rests_on)
+        return Call(self._attempt, name, lambda: effect.perform(self._turn, fn, name, request, names))
+
+    def approve_call(self, name: str, payload: Any, approval: Approval, rests_on: Collection[str]) -> Call:
+        """Name a question without asking it."""
+        path_, names = self._take(check_name(name, "name of a question")), tuple(rests_on)
+        return Call(self._attempt, path_, lambda: approve.perform(self._turn, path_, payload, approval, names))
+
+    def _take(self, base: str) -> str:
+        check_in_flow(base)
+        return self._names.take(base)
+
+    def _made(self, call: Call) -> Coroutine[Any, Any, Any]:
         begun = self._attempt.unbegun[call.name] = call.begin()
         return begun
 
-    def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """Name a call without beginning it."""
-        step = step_of(fn)
-        check_in_flow(step.name)
-        return Call(self._attempt, self._threads, step, self._names.take(step.name), (args, kwargs))
-
     def branch(self, name: str) -> Run:
         """The same run under a path of its own, for calls that another task makes: `run.branch("supplier-a")`."""
-        return Run(self._attempt, self._clock, self._threads, self._names.branch(name))
+        return Run(self._turn, self._names.branch(name))
 
     async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
         """Wait for all calls; their outcomes in order. Every one is let finish before the first failure is raised."""
@@ -100,7 +173,7 @@ class Run:
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""
         check_in_flow("run.now")
-        return draw.now(self._attempt, self._names.take("run.now"), self._clock)
+        return draw.now(self._attempt, self._names.take("run.now"), self._turn.host.clock)
 
     def random(self) -> float:
         """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""
@@ -117,14 +190,8 @@ class Call(NamedTuple):
     """A call that was named and not begun, for `SyncRun.gather` and `SyncRun.first`."""
 
     attempt: Attempt
-    threads: Executor
-    step: Step[..., Any]
     name: str
-    arguments: tuple[tuple[Any, ...], dict[str, Any]]
-
-    def begin(self) -> Coroutine[Any, Any, Any]:
-        """The coroutine that makes the call."""
-        return perform(self.attempt, self.step, self.name, self.arguments, self.threads)
+    begin: Callable[[], Coroutine[Any, Any, Any]]  # the coroutine that makes the call
 
 
 class SyncRun:
@@ -144,6 +211,52 @@ class SyncRun:
         """Call a step and wait for its outcome, which is durable before it is returned. Raises as Run.step."""
         return self._wait(self._run.step(fn, *args, **kwargs))
 
+    def effect(self, fn: Effect[T], request: Any, /, *, rests_on: Collection[str] = ()) -> T:
+        """Reach the outside world, behind the gate. As Run.effect."""
+        return self._wait(self._run.effect(fn, request, rests_on=rests_on))
+
+    def approve(
+        self,
+        name: str,
+        payload: Any,
+        /,
+        *,
+        roles: Collection[str],
+        within: timedelta,
+        rests_on: Collection[str] = (),
+        alone: bool = False,
+        immaterial: Collection[str] = (),
+    ) -> Yes:
+        """Ask a person who holds one of the roles. As Run.approve."""
+        call = self._run.approve(
+            name, payload, roles=roles, within=within, rests_on=rests_on, alone=alone, immaterial=immaterial
+        )
+        return self._wait(call)
+
+    def evidence(
+        self,
+        name: str,
+        value: Any,
+        /,
+        *,
+        as_of: datetime,
+        fresh_for: timedelta,
+        again: Callable[..., Any] | None = None,
+    ) -> None:
+        """State a fact that effects may rest on. As Run.evidence."""
+        check_in_flow("run.evidence")
+        call = self._run._names.take(f"run.evidence.{branch_segment(name)}")
+
+        async def taken() -> None:
+            turn = self._run._turn
+            evidence.take(turn, call, name, value, as_of=as_of, fresh_for=fresh_for, again=again)
+
+        self._wait(taken())
+
+    def effect_call(self, fn: Effect[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
+        """Name a call of an effect without beginning it, for `gather` and `first`."""
+        return self._run.effect_call(fn, request, rests_on=rests_on)
+
     def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Name a call without beginning it: `run.gather(run.call(fetch, a), run.call(fetch, b))`."""
         return self._run.call(fn, *args, **kwargs)
@@ -162,7 +275,7 @@ class SyncRun:
 
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""
-        return self._draw("run.now", lambda attempt, name: draw.now(attempt, name, self._run._clock))
+        return self._draw("run.now", lambda attempt, name: draw.now(attempt, name, self._run._turn.host.clock))
 
     def random(self) -> float:
         """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""

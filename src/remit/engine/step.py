@@ -35,13 +35,22 @@ async def perform(
 ) -> Any:
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
     attempt.unbegun.pop(name, None)
-    recorded = await attempt.recall(name)
-    if recorded is not None:
+    with attempt.parking.open_call():
+        recorded = await attempt.recall(name)
+        if recorded is None:
+            attempt.check_may_begin(name)
+            return await compute(attempt, step, name, call, threads)
         try:
             return recorded_outcome(attempt.run_id, step, recorded)
         except (ValueUnreadable, Tampered) as exc:
             attempt.close(exc)  # no outcome of the step: a flow that caught it would go another way than it went
             raise AttemptClosed from exc
+
+
+async def compute(
+    attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
+) -> Any:
+    """Run the body and record what came of it."""
     task = asyncio.current_task()
     cancelled_before = task.cancelling() if task is not None else 0
     began = time.perf_counter_ns()

@@ -97,6 +97,7 @@ class AskView:
     request: bytes
     salt: bytes
     decided: Decided | None = None  # the first answer that names this very question
+    misbound: Decided | None = None  # an answer that names its id and another question
     voided: list[str] = field(default_factory=list)
     used_by: str = ""  # name of the call
 
@@ -274,6 +275,7 @@ class Boundary:
         answers = self._decisions.get(ask.asked.ask, ())
         if ask.decided is None:
             ask.decided = next((d for d in answers if d.fact.asked == ask.hash), None)
+            ask.misbound = next((d for d in answers if d.fact.asked != ask.hash), None)
 
     def _use_in_flow(self, entry: Read, fact: ApprovalUsed, permitted: GateJudged | None) -> None:
         crossing = permitted.question.effect if permitted is not None else None

@@ -122,6 +122,13 @@ class Pen:
         self._run = f'","run":{_text(identity.run)},"seq":'
         self._tenant = f',"tenant":{_text(identity.tenant)},"v":{VERSION},"value":'
 
+    def copy(self) -> Pen:
+        """A pen at the same place, for entries that may not come to be written."""
+        twin = object.__new__(Pen)
+        for slot in Pen.__slots__:
+            setattr(twin, slot, getattr(self, slot))
+        return twin
+
     def seal(
         self, kind: str, body: bytes, *, at: int, name: str | None = None, value: tuple[bytes, bytes] | None = None
     ) -> Entry:

@@ -158,7 +158,7 @@ class RunParked(Fact, frozen=True, kw_only=True):
 
     calls: list[str] = []  # failed calls that run again at the next attempt
     code: str  # error code of what stopped it
-    reason: Literal["repair", "approval", "doubt", "evidence", "authority"]
+    reason: Literal["repair", "approval", "doubt", "evidence", "gate"]
 
 
 class RunEnded(Fact, frozen=True, kw_only=True):

@@ -13,9 +13,11 @@ from remit.errors import Tampered
 from remit.facts.boundary import Boundary, Illegal
 from remit.facts.chain import Journal, Read, tampered
 from remit.facts.entry import Identity
+from remit.facts.fact import Fact
 from remit.facts.kinds import (
     ApprovalUsed,
     AttemptStarted,
+    EffectIntended,
     EffectRefused,
     EffectSettled,
     EvidenceTaken,
@@ -63,6 +65,11 @@ class Recorded:
         return isinstance(fact, StepFailed) or (isinstance(fact, EffectSettled) and fact.state == "did_not_happen")
 
 
+def _goes_on(fact: Fact | None) -> bool:
+    """Whether the call goes on: a doubt that ended in "did not happen" is judged anew, unseen by the flow."""
+    return isinstance(fact, EffectSettled) and fact.state == "did_not_happen" and bool(fact.found)
+
+
 @dataclass(slots=True)
 class RunView:
     """A run as its journal tells it."""
@@ -74,12 +81,18 @@ class RunView:
     status: Status = Status.QUEUED
     epoch: int = 0
     attempts: list[AttemptStarted] = field(default_factory=list)
+    workers: dict[int, str] = field(default_factory=dict)  # by epoch
     calls: dict[str, Recorded] = field(default_factory=dict)  # by name, in the order of completion
     parked: RunParked | None = None  # why it waits; None while it does not
     ended: RunEnded | None = None
     boundary: Boundary = field(default_factory=Boundary)
+    post_seq: int = 0  # entries of lane post that are folded in
     last_value: bytes | None = None  # of RunParked or RunEnded
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
+
+    def worker_of(self, epoch: int) -> str | None:
+        """Who took the attempt of this epoch."""
+        return self.workers.get(epoch)
 
     @property
     def code(self) -> str:
@@ -102,6 +115,7 @@ def fold(identity: Identity, journal: Journal) -> RunView:
             raise tampered(identity, "chain.move", f"{entry.header.kind} in lane post", "post", entry.header.seq)
         view.last_at = max(view.last_at, entry.header.at)
         view.boundary.take_post(entry)
+        view.post_seq = entry.header.seq
     for entry in journal.main:
         status = _step(view, entry, status)
     assert status is not None
@@ -129,6 +143,7 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         view.parked = None
         assert isinstance(fact, AttemptStarted)
         view.attempts.append(fact)
+        view.workers[header.epoch] = fact.worker
     elif header.epoch != view.epoch:
         raise _illegal(view, entry, f"written under epoch {header.epoch} in an attempt of epoch {view.epoch}")
     elif isinstance(fact, StepDone):  # the commonest, and none of the boundary's business but for what may follow
@@ -137,8 +152,10 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         _complete(view, entry, fact)
     else:
         _cross(view, entry)
-        if isinstance(fact, Completion):
-            if not (isinstance(fact, EvidenceTaken) and fact.again):
+        if isinstance(fact, EffectIntended) and header.name in view.calls and view.calls[header.name].may_run_again:
+            del view.calls[header.name]
+        elif isinstance(fact, Completion):
+            if not ((isinstance(fact, EvidenceTaken) and fact.again) or _goes_on(fact)):
                 _complete(view, entry, fact)
         elif isinstance(fact, RunParked):
             _park(view, entry, fact)

@@ -1,0 +1,121 @@
+"""Doubts: an effect was intended, and nobody knows whether it happened.
+
+    a person said       that is what became of it
+    probe               the outside world is asked; "it landed" settles it
+    resend              it is sent again under the same key, which the other side deduplicates
+    ask                 the run waits for a person
+
+"It did not land" permits a new call only where that is final: the other side deduplicates or
+fences, so that a late first request does nothing beside a second; or the attempt that sent it is
+proven dead and the time is over in which what it sent may still land. Otherwise a person
+decides. Never is a second call made in silence.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from remit.engine.admit import is_holder_dead
+from remit.engine.halt import Parked
+from remit.engine.port import Answered, ask_outside
+from remit.engine.question import Wish
+from remit.engine.settling import settle
+from remit.engine.sink import DidNotHappen, Landed, NotLanded
+from remit.engine.step import text_of, type_name
+from remit.engine.turn import Turn
+from remit.errors import ValueUnreadable
+from remit.facts.boundary import EffectView, Resolved
+
+MICROSECOND = timedelta(microseconds=1)
+RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
+
+
+async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
+    """Whether it may be sent again now, by rule. False where it was settled, or waited for somebody."""
+    effect, attempt = wish.effect, turn.attempt
+    assert effect is not None
+    told = attempt.boundary.resolved.get(view.intention)
+    if told is not None and await _take_word(turn, wish, told):
+        return False
+    why = ""
+    if effect.doubt == "probe" and not wish.is_probed:
+        wish.is_probed = True
+        why = await _probe(turn, wish, view)
+        if attempt.boundary.effects[wish.name].settled is not None:
+            return False
+    elif effect.doubt == "resend" and wish.times_sent_again < RESENDS_MAX and attempt.settles_for is None:
+        wish.times_sent_again += 1
+        wish.is_sent_again = True
+        return True
+    await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole)
+    return False
+
+
+async def _take_word(turn: Turn, wish: Wish, told: Resolved) -> bool:
+    """Settle as a person said. False where the outcome that they gave does not fit the effect's type."""
+    effect = wish.effect
+    assert effect is not None
+    if told.fact.state == "did_not_happen":
+        answered = Answered("did_not_happen", None, DidNotHappen(f"{told.by} said so"), 0)
+    else:
+        given = msgspec.json.decode(told.value or b"{}").get("outcome")
+        try:
+            outcome = effect.codec.read(msgspec.json.encode(given), where=wish.name)
+        except ValueUnreadable as exc:
+            wish.doubt = exc
+            return False
+        answered = Answered("ok", outcome, None, 0)
+    await settle(turn, wish, answered, found="person", item=told.item)
+    turn.attempt.parking.wake()
+    return True
+
+
+async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
+    """Ask outside, and settle where the answer is final; else why it is not."""
+    effect = wish.effect
+    assert effect is not None
+    said: Any = await ask_outside(turn, effect, view.request, view.intended.key)
+    if isinstance(said, Landed):
+        await settle(turn, wish, Answered("ok", said.outcome, None, 0), found="probe")
+        turn.attempt.parking.wake()
+        return ""
+    if isinstance(said, NotLanded):
+        if not await _is_final(turn, wish, view):
+            return "the probe found nothing, but what was sent may still land"
+        await settle(
+            turn, wish, Answered("did_not_happen", None, DidNotHappen("the probe found nothing"), 0), found="probe"
+        )
+        turn.attempt.parking.wake()
+        return ""
+    if isinstance(said, BaseException):
+        return f"the probe raised {type_name(said)}: {text_of(said)}"
+    return f"the probe gave {type(said).__name__}, which is neither Landed nor NotLanded"
+
+
+async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
+    """Whether "not landed" stays so."""
+    effect, attempt = wish.effect, turn.attempt
+    assert effect is not None
+    if effect.sink is not None:
+        return True
+    if effect.lands_within is None or attempt.writer.now() <= view.at + effect.lands_within // MICROSECOND:
+        return False
+    if view.attempt == attempt.lease.epoch:
+        return False  # this very attempt sent it, and lives
+    sender = attempt.view.worker_of(view.attempt)
+    return sender is not None and sender != turn.host.worker and await is_holder_dead(turn.host, sender)
+
+
+def _in_doubt(wish: Wish, view: EffectView, why: str) -> Parked:
+    effect = wish.effect
+    assert effect is not None
+    raised = f"; it raised {type_name(wish.doubt)}: {text_of(wish.doubt)}" if wish.doubt is not None else ""
+    found = f"; {why}" if why else ""
+    words = (
+        f"{wish.name} was intended and never settled, so nobody knows whether it happened{raised}{found}. "
+        f"Its key is {view.intended.key}. A person who found out says so with `remit resolve`."
+    )
+    return Parked("doubt", "effect.in_doubt", words)

@@ -1,0 +1,150 @@
+"""Effects: the only way to the outside world.
+
+    recall          the journal has what became of it: return that, touch nothing
+    in doubt        end the doubt as declared, or wait for a person
+    cross           the gate; judgement and intention are durable before the outside world is touched
+    touch           the user's function, with the stored request and the key
+    EffectSettled   durable after it answered
+
+Forward and recovery are one path: after a crash it is walked again from its first line. An effect
+that was intended is seen through to its settlement even where its call is cancelled, because
+what it did outside does not go away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import Any
+
+from remit.engine.crossing import cross, denied
+from remit.engine.doubt import end_doubt
+from remit.engine.halt import Parked
+from remit.engine.outcome import detail_of
+from remit.engine.port import Permit, touch
+from remit.engine.question import Wish
+from remit.engine.settling import is_lost, settle
+from remit.engine.signals import AttemptClosed
+from remit.engine.sink import REQUEST_BYTES_MAX, Effect
+from remit.engine.turn import Turn
+from remit.errors import DefinitionIncompatible, EffectFailed, Tampered, ValueRefused, ValueUnreadable
+from remit.facts.entry import SALT_BYTES
+from remit.facts.kinds import EffectRefused, EffectSettled
+from remit.facts.view import Recorded
+
+
+async def perform(turn: Turn, effect: Effect[Any], name: str, request: Any, rests_on: tuple[str, ...]) -> Any:
+    """The outcome of one call of an effect, recorded or new.
+
+    Raises EffectFailed, Denied, Conflict, ValueRefused (nothing was done), or AttemptClosed.
+    """
+    attempt = turn.attempt
+    attempt.unbegun.pop(name, None)
+    with attempt.parking.open_call():
+        recorded = await attempt.recall(name)
+        data, _ = effect.request_codec.write(request, where=name)
+        _check_size(data, name)
+        _check_same(turn, name, data)
+        if recorded is not None:
+            return recall_outcome(turn, effect, recorded)
+        attempt.check_may_begin(name)
+        wish = Wish(name, effect, data, _salt(turn, name), rests_on, is_whole=attempt.replay.is_whole())
+        return await _seen_through(turn, wish)
+
+
+async def _seen_through(turn: Turn, wish: Wish) -> Any:
+    """Wait for it in the flow's task, while it runs in one of its own that a cancelled call does not end."""
+    task = asyncio.create_task(_go(turn, wish), name=f"remit-effect-{wish.name}")
+    in_flight = turn.attempt.in_flight
+    in_flight.add(task)
+    task.add_done_callback(in_flight.discard)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if not task.done() and not wish.is_committed:
+            task.cancel()
+            await asyncio.wait([task])
+        if task.done() and not task.cancelled():
+            task.exception()  # nobody waits for it any more; what became of it stands in the journal
+        raise
+
+
+async def _go(turn: Turn, wish: Wish) -> Any:
+    """The call from its doubt, if it is in one, to its settlement."""
+    effect, attempt = wish.effect, turn.attempt
+    assert effect is not None
+    while True:
+        view = attempt.boundary.effects.get(wish.name)
+        if view is not None and view.settled is None:
+            if not await end_doubt(turn, wish, view):
+                continue  # settled, or it waited: look again
+        elif view is not None and view.settled is not None and view.state != "did_not_happen":
+            return _outcome(turn, effect, wish.name, view.settled, view.outcome)
+        else:
+            attempt.check_may_begin(wish.name)
+        permit = await cross(turn, wish)
+        assert isinstance(permit, Permit)
+        answered = await touch(turn, effect, permit)
+        wish.is_sent_again = False
+        if answered.state == "doubt":
+            wish.doubt = answered.error
+            continue
+        # A crash here leaves the intention alone: in doubt, and found out as declared.
+        settled, value = await settle(turn, wish, answered)
+        attempt.parking.wake()
+        if settled.state == "did_not_happen":
+            attempt.failed.add(wish.name)
+        return _outcome(turn, effect, wish.name, settled, value)
+
+
+def recall_outcome(turn: Turn, effect: Effect[Any], recorded: Recorded) -> Any:
+    """What a recorded call gives the flow: its outcome, or the error that the first run raised."""
+    fact = recorded.fact
+    if isinstance(fact, EffectRefused):
+        raise denied(fact, detail_of(recorded.value), recorded.name)
+    if not isinstance(fact, EffectSettled):
+        what = f"{recorded.name!r} of run {turn.attempt.run_id!r} is recorded as {recorded.kind}"
+        turn.attempt.close(Tampered(f"{what}, and the flow asks for an effect."))
+        raise AttemptClosed
+    return _outcome(turn, effect, recorded.name, fact, recorded.value)
+
+
+def _outcome(turn: Turn, effect: Effect[Any], name: str, settled: EffectSettled, value: bytes | None) -> Any:
+    attempt = turn.attempt
+    if is_lost(settled):
+        words = f"{name} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
+        attempt.halt(Parked("repair", "effect.value_lost", words))
+        raise AttemptClosed
+    if settled.state == "ok":
+        assert value is not None  # the fold saw to it
+        try:
+            return effect.codec.read(value, where=name)
+        except ValueUnreadable as exc:
+            attempt.close(exc)
+            raise AttemptClosed from exc
+    code = "effect.declined" if settled.state == "failed" else "effect.did_not_happen"
+    failed = EffectFailed(run=attempt.run_id, name=name, error_type=settled.error, detail=detail_of(value))
+    failed.code = code
+    raise failed
+
+
+def _check_size(data: bytes, name: str) -> None:
+    if len(data) > REQUEST_BYTES_MAX:
+        raise ValueRefused(
+            f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}", where=f"the request of {name}"
+        )
+
+
+def _check_same(turn: Turn, name: str, data: bytes) -> None:
+    """After an intention the request is what it is: code that would now send another one is another code."""
+    view = turn.attempt.boundary.effects.get(name)
+    if view is not None and view.request != data:
+        turn.attempt.close(DefinitionIncompatible((name,), (f"{name} with another request",)))
+        turn.attempt.check_open()
+
+
+def _salt(turn: Turn, name: str) -> bytes:
+    """The salt of this call's request, so that its digests compare with those of its question or intention."""
+    boundary = turn.attempt.boundary
+    effect, ask = boundary.effects.get(name), boundary.last_ask_of(name)
+    return effect.salt if effect is not None else ask.salt if ask is not None else os.urandom(SALT_BYTES)

@@ -1,0 +1,121 @@
+"""Evidence: facts that effects rest on, each with the time until which it may be relied on.
+
+    take        the flow states a fact; it is recorded, and a replay states the same
+    take_again  before a crossing, where a fetcher was given: after a pause, or when the time is over
+
+A fact taken again keeps its salt, so that equal values have equal digests: the same means
+refreshed, another one is for the gate to judge. A fetcher that fails is a no.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from remit.engine.draw import EPOCH
+from remit.engine.flow import Step
+from remit.engine.place import place
+from remit.engine.question import Wish
+from remit.engine.step import in_thread
+from remit.engine.turn import Turn
+from remit.engine.writer import Conditions
+from remit.errors import CallRefused, DefinitionIncompatible
+from remit.facts.boundary import EvidenceView
+from remit.facts.entry import SALT_BYTES, value_digest
+from remit.facts.kinds import EvidenceTaken
+from remit.facts.names import check_id
+from remit.facts.value import Codec, codec_for
+
+MICROSECOND = timedelta(microseconds=1)
+_PLAIN: Codec[Any] = codec_for(Any)
+
+
+def take(
+    turn: Turn,
+    call: str,
+    name: str,
+    value: Any,
+    *,
+    as_of: datetime,
+    fresh_for: timedelta,
+    again: Callable[..., Any] | None,
+) -> None:
+    """Record a fact that rides on the next append. Raises CallRefused, ValueRefused, AttemptClosed."""
+    attempt = turn.attempt
+    attempt.check_open()
+    check_id(name, "name of evidence")
+    fact = _fact(name, as_of, fresh_for)
+    data, _ = _codec(value).write(value, where=call)
+    if again is not None:
+        turn.fetchers[name] = again
+    if call in attempt.ridden:
+        known = attempt.boundary.evidence.get(name)
+        if known is None or value_digest(known.salt, data) != known.relied:
+            attempt.close(DefinitionIncompatible((call,), (f"{call} with another value",)))
+            attempt.check_open()
+        return
+    salt = os.urandom(SALT_BYTES)
+    attempt.writer.ride_draft(attempt.writer.draft(fact, name=call, value=data, salt=salt))
+    digest = value_digest(salt, data)
+    attempt.boundary.evidence[name] = EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch)
+
+
+async def take_again(turn: Turn, wish: Wish) -> None:
+    """Refresh what this crossing rests on. Not within the attempt that took it, while its time is not over."""
+    attempt = turn.attempt
+    demanded = turn.rules(wish.declared).evidence if wish.effect is not None else ()
+    for name in sorted({*demanded, *wish.rests_on}):
+        view, fetcher = attempt.boundary.evidence.get(name), turn.fetchers.get(name)
+        if view is None or fetcher is None:
+            continue
+        if view.epoch == attempt.lease.epoch and attempt.writer.now() <= view.fact.until:
+            continue
+        try:
+            value = await _fetched(turn, fetcher)
+            data, _ = _codec(value).write(value, where=name)
+        except Exception:  # whatever it raised: what can't be read counts for nothing, and the finding says so
+            turn.unreadable.add(name)
+            continue
+        turn.unreadable.discard(name)
+        now = attempt.writer.now()
+        fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=now + view.fact.until - view.fact.as_of)
+        await attempt.append_if([attempt.writer.draft(fact, value=data, salt=view.salt)], Conditions())
+
+
+async def _fetched(turn: Turn, fetcher: Callable[..., Any]) -> Any:
+    fn = fetcher.fn if isinstance(fetcher, Step) else fetcher
+    token = place.set("effect")  # it may look, and may not cross
+    try:
+        if inspect.iscoroutinefunction(fn):
+            return await fn()
+        value = await in_thread(turn.host.threads, partial(fn))
+        return await value if inspect.isawaitable(value) else value
+    finally:
+        place.reset(token)
+
+
+def _fact(name: str, as_of: Any, fresh_for: Any) -> EvidenceTaken:
+    if not isinstance(as_of, datetime) or as_of.tzinfo is None or as_of.utcoffset() is None:
+        raise CallRefused(
+            f"The evidence {name!r} is as of {as_of!r}, which states no zone; nothing was recorded.",
+            code="time.naive",
+            hint="Give an aware datetime: `run.now()`, or `datetime(..., tzinfo=UTC)`.",
+        )
+    if not isinstance(fresh_for, timedelta) or fresh_for <= timedelta(0):
+        raise CallRefused(
+            f"The evidence {name!r} can be relied on for {fresh_for!r}; nothing was recorded.",
+            code="evidence.fresh_for",
+            hint="Give the time for which it may be relied on: `fresh_for=timedelta(hours=48)`.",
+        )
+    at = (as_of.astimezone(UTC) - EPOCH) // MICROSECOND
+    return EvidenceTaken(as_of=at, evidence=name, until=at + fresh_for // MICROSECOND)
+
+
+def _codec(value: Any) -> Codec[Any]:
+    """By the value's own type where that can be stored, so that a model is kept as one."""
+    kind = type(value)
+    return _PLAIN if kind in (dict, list, tuple, str, int, float, bool, type(None)) else codec_for(kind)

@@ -1,0 +1,60 @@
+"""Halts: why a turn ends although the flow did not return, as values.
+
+    Parked    the run waits: for mended code, a person's answer, an effect in doubt, evidence, or the gate
+    Ended     the run is over
+
+A halt lets what is under way at the outside finish and be settled; only then is it written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from remit.facts.kinds import GateJudged, RunEnded
+from remit.facts.machine import Status
+
+Reason = Literal["repair", "approval", "doubt", "evidence", "gate"]
+
+# Which one a run is said to wait for, where its calls wait for several things.
+URGENCY: dict[Reason, int] = {"doubt": 0, "gate": 1, "evidence": 2, "approval": 3, "repair": 4}
+
+_STATUS: dict[str, Literal["failed", "expired", "cancelled"]] = {
+    "resume_denied": "failed",
+    "ceiling_exceeded": "failed",
+    "denied": "failed",
+    "idempotency_conflict": "failed",
+    "window_over": "expired",
+    "cancelled": "cancelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """The run waits. words: why, for people."""
+
+    reason: Reason
+    code: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The run is over. judged: the judgement that ended it, written with the end."""
+
+    fact: RunEnded
+    words: str
+    judged: GateJudged | None = None
+    name: str | None = None  # of the call that was judged
+
+    @property
+    def status(self) -> Status:
+        return Status(self.fact.status)
+
+
+Halt = Parked | Ended
+
+
+def ended(code: str, words: str, *, item: str = "", judged: GateJudged | None = None, name: str | None = None) -> Ended:
+    """An end under an outcome code: checks 2 and 3 and a denial fail a run, other abandonments abandon it."""
+    return Ended(RunEnded(code=code, item=item, status=_STATUS.get(code, "abandoned")), words, judged, name)

@@ -1,0 +1,98 @@
+"""Parking: when every open call of a flow waits for something outside, the turn is over.
+
+A call that must wait simply awaits. Nothing is held for it: once all open calls wait, the
+flow is unwound, the run's row says what it waits for, and the lease is given back. A flow
+whose own task waits in a call can't go on by itself, so a few turns of the loop decide.
+Where only tasks that it made wait, another of its tasks may be busy, and gets a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from remit.engine.halt import URGENCY, Parked
+from remit.engine.signals import AttemptClosed
+
+STILL_SECONDS = 0.05
+_HOPS = 12  # turns of the loop in which what was ready has its turn, tasks within tasks too
+
+
+@dataclass(slots=True)
+class _Waiting:
+    why: Parked
+    is_whole: bool  # the whole flow waits when this call does
+    future: asyncio.Future[None]
+
+
+class Parking:
+    """Which calls are open, and which of them wait. on_still: told what the run waits for."""
+
+    __slots__ = ("_is_armed", "_moves", "_on_still", "_open", "_waiting")
+
+    def __init__(self, on_still: Callable[[Parked], None]) -> None:
+        self._on_still = on_still
+        self._open = self._moves = 0
+        self._waiting: list[_Waiting] = []
+        self._is_armed = False
+
+    @contextmanager
+    def open_call(self) -> Iterator[None]:
+        """A call of the flow, from its beginning to its outcome."""
+        self._open += 1
+        self._moves += 1
+        try:
+            yield
+        finally:
+            self._open -= 1
+            self._moves += 1
+            if self._waiting:
+                self._arm()
+
+    async def wait(self, why: Parked, *, is_whole: bool) -> None:
+        """Wait until something moved. Raises AttemptClosed where the turn ended before."""
+        waiting = _Waiting(why, is_whole, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._arm()
+        try:
+            await waiting.future
+        finally:
+            self._waiting.remove(waiting)
+            self._moves += 1
+
+    def wake(self) -> None:
+        """Something that calls may wait for has moved: each looks again."""
+        for waiting in self._waiting:
+            if not waiting.future.done():
+                waiting.future.set_result(None)
+
+    def stop(self) -> None:
+        """The turn is over."""
+        for waiting in self._waiting:
+            if not waiting.future.done():
+                waiting.future.set_exception(AttemptClosed())
+                waiting.future.exception()  # a call that was given up is not a warning
+
+    def _arm(self) -> None:
+        if not self._is_armed:
+            self._is_armed = True
+            self._look(self._moves, _HOPS, has_paused=False)
+
+    def _look(self, moves: int, hops: int, has_paused: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if hops and self._moves == moves:
+            loop.call_soon(self._look, moves, hops - 1, has_paused)
+            return
+        is_still = self._moves == moves
+        if not self._is_all_waiting():
+            self._is_armed = False  # an open call will arm it again when it ends
+        elif is_still and (has_paused or any(waiting.is_whole for waiting in self._waiting)):
+            self._is_armed = False
+            self._on_still(min((w.why for w in self._waiting), key=lambda why: URGENCY[why.reason]))
+        else:
+            loop.call_later(0 if not is_still else STILL_SECONDS, self._look, self._moves, _HOPS, is_still)
+
+    def _is_all_waiting(self) -> bool:
+        return bool(self._waiting) and len(self._waiting) == self._open

@@ -1,0 +1,111 @@
+"""The port: the one place where an effect's function is called, and only with a permit.
+
+A permit is given by the crossing when judgement and intention are durable. It is good once, for
+this intention, in this attempt, under this epoch. Ownership is looked at once more before the
+body: a worker that was frozen past its lease begins nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any, Literal
+
+from remit.engine.place import place
+from remit.engine.sink import Declined, DidNotHappen, Effect
+from remit.engine.step import in_thread
+from remit.engine.turn import Turn
+from remit.errors import PermitRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The right to call one effect once."""
+
+    name: str
+    intention: str  # hash of the EffectIntended that stands in the journal
+    epoch: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of one call: `doubt` where nobody knows."""
+
+    state: Literal["ok", "failed", "did_not_happen", "doubt"]
+    outcome: Any
+    error: BaseException | None
+    took: int  # microseconds
+
+
+async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
+    """Call the effect with the stored request. Raises PermitRefused, or AttemptClosed where the run is lost."""
+    attempt = turn.attempt
+    intended = attempt.boundary.effects.get(permit.name)
+    if (
+        permit not in turn.permits
+        or intended is None
+        or intended.settled is not None
+        or (intended.intention, attempt.lease.epoch) != (permit.intention, permit.epoch)
+    ):
+        raise PermitRefused(f"The effect {permit.name!r} has no permit of this judgement; it was not called.")
+    turn.permits.discard(permit)
+    attempt.check_held()
+    request = effect.request_codec.read(intended.request, where=permit.name)  # exactly what was judged
+    began = time.perf_counter_ns()
+    token = place.set("effect")
+    try:
+        outcome = await _called(turn, effect, effect.fn, request, permit.key)
+    except DidNotHappen as exc:
+        return Answered("did_not_happen", None, exc, _since(began))
+    except Declined as exc:
+        return Answered("failed", None, exc, _since(began))
+    except (Exception, asyncio.CancelledError) as exc:
+        _check_not_ending(exc)
+        return Answered("doubt", None, exc, _since(began))
+    finally:
+        place.reset(token)
+    return Answered("ok", outcome, None, _since(began))
+
+
+async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str) -> Any:
+    """What the effect's probe says, or what it raised."""
+    assert effect.probe is not None
+    token = place.set("effect")
+    try:
+        return await _called(turn, effect, effect.probe, effect.request_codec.read(request), key)
+    except (Exception, asyncio.CancelledError) as exc:
+        _check_not_ending(exc)
+        return exc
+    finally:
+        place.reset(token)
+
+
+async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, key: str) -> Any:
+    """Run a function of the effect's: on the loop when it is async, in a thread when it is not."""
+    named: dict[str, Any] = {"key": key}
+    if "epoch" in effect.takes and fn is effect.fn:
+        named["epoch"] = turn.attempt.lease.epoch
+    async with asyncio.timeout(_seconds(effect.timeout)):
+        if asyncio.iscoroutinefunction(fn) or (fn is effect.fn and effect.is_async):
+            return await fn(request, **named)
+        outcome = await in_thread(turn.host.threads, partial(fn, request, **named))
+        return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+
+def _check_not_ending(exc: BaseException) -> None:
+    """Raises the cancellation of this very task, whose loop ends; one of something inside the body is a doubt."""
+    task = asyncio.current_task()
+    if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise exc
+
+
+def _seconds(length: timedelta | None) -> float | None:
+    return None if length is None else length.total_seconds()
+
+
+def _since(began_ns: int) -> int:
+    return (time.perf_counter_ns() - began_ns) // 1_000

@@ -1,0 +1,325 @@
+"""The question: all that bears on one crossing, gathered as facts for the judge.
+
+What is not pure is asked here first: predicates of the contract, what is used of a ceiling,
+who holds a business key. Its failure is a no, and enters the question as one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from remit.authority import rules as ruling
+from remit.authority.directory import Authority
+from remit.authority.rules import Cap, Demand, Rules
+from remit.canonical import encode
+from remit.engine.place import place
+from remit.engine.sink import Effect
+from remit.engine.step import type_name
+from remit.engine.turn import Turn
+from remit.errors import CallRefused
+from remit.facts.boundary import AskView, Boundary, Decided, EffectView
+from remit.facts.entry import value_digest
+from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question, Who
+from remit.facts.kinds import Reservation
+
+REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
+
+_KEY_TAG = b"remit/key/1\n"
+_BUSINESS_TAG = b"remit/business/1\n"
+_SHOWN_TAG = b"remit/shown/1\n"
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a flow wants at the boundary: an effect, or an answer to a question of its own.
+
+    data: request bytes, from here on the only form of it. salt: by which its digests are comparable.
+    is_whole: the whole flow waits while this waits. is_sent_again: its own doubt does not stand against it.
+    """
+
+    name: str
+    effect: Effect[Any] | None
+    data: bytes
+    salt: bytes
+    rests_on: tuple[str, ...] = ()
+    asks: tuple[Need, ...] = ()  # what the flow itself demands
+    is_whole: bool = True
+    is_sent_again: bool = False
+    is_committed: bool = False
+    is_probed: bool = False
+    times_sent_again: int = 0
+    doubt: BaseException | None = None  # what its last call raised
+    request: Any = None  # as plain JSON, decoded once
+
+    @property
+    def declared(self) -> str:
+        """Declared name of the effect; "" for a question of the flow's own."""
+        return "" if self.effect is None else self.effect.name
+
+
+async def resume_question(turn: Turn) -> Question:
+    """What is asked before a run goes on, whatever it will do."""
+    return _frame(turn, turn.host.standing.authority)
+
+
+async def question_of(turn: Turn, wish: Wish) -> Question:
+    """What is asked before this crossing."""
+    authority, boundary = turn.host.standing.authority, turn.attempt.boundary
+    rules = turn.rules(wish.declared) if wish.effect is not None else Rules()
+    if (rules.ceilings or rules.needs or _business_field(wish)) and wish.request is None:
+        wish.request = msgspec.json.decode(wish.data)
+    own = boundary.effects.get(wish.name)
+    needs, unanswered = await _needs(turn, wish, rules.needs)
+    needs = [*needs, *wish.asks]
+    names = sorted({*rules.evidence, *wish.rests_on})
+    evidence = [_basis(turn, name) for name in names]
+    bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
+    business, rival = await _rival(turn, wish)
+    crossing = Crossing(
+        bound=bound,
+        business=business,
+        key=_key(turn, wish, bound.request),
+        name=wish.name,
+        own=_own(wish, own),
+        rival=rival,
+    )
+    return msgspec.structs.replace(
+        _frame(turn, authority),
+        answer=_answer(authority, boundary, wish, bound, own),
+        ceilings=[await _limit(turn, wish, cap, own) for cap in rules.ceilings],
+        doubts=[name for name in boundary.in_doubt if name != wish.name],
+        effect=crossing,
+        evidence=evidence,
+        forbidden=rules.forbidden,
+        needs=needs,
+        unanswered=unanswered,
+        wanted=await _wanted(turn, wish, rules),
+    )
+
+
+def reservations(question: Question) -> list[Reservation]:
+    """What the intention takes of ceilings that others share; of one scope once, whoever set a ceiling over it."""
+    taken = {
+        limit.scope: limit.amount for limit in question.ceilings if limit.per != "effect" and limit.amount is not None
+    }
+    return [Reservation(amount=amount, scope=scope) for scope, amount in sorted(taken.items())]
+
+
+def is_shared(scope: str) -> bool:
+    """Whether runs share this ceiling, so that the store counts it; a run counts its own in its journal."""
+    return not scope.endswith("/run")
+
+
+def _frame(turn: Turn, authority: Authority) -> Question:
+    attempt = turn.attempt
+    opened, writer = attempt.view.opened, attempt.writer
+    pinned = turn.pinned_digest
+    head, seq = writer.place
+    return Question(
+        authority=authority.version,
+        behalf=None if opened.behalf is None else authority.who(opened.behalf),
+        cancelled=attempt.boundary.cancel is not None,
+        executor=authority.who(opened.by),
+        head=head,
+        now=writer.now(),
+        pinned_contract=pinned if pinned != turn.flow.contract_digest else "",
+        pinned_policy=(opened.policy or "") if (opened.policy or "") != authority.policy_digest else "",
+        regressed=writer.wall() + REGRESSED_US < writer.last_at,
+        resume=turn.resume,
+        risk=turn.risk,
+        seq=seq,
+        window_end=turn.window_end,
+    )
+
+
+async def _needs(turn: Turn, wish: Wish, demands: Sequence[Demand]) -> tuple[list[Need], str]:
+    """The approvals that hold, and why one of them could not be asked whether it does."""
+    needs, unanswered = [], ""
+    for demand in demands:
+        if demand.predicate:
+            said = await _ask(turn, wish, demand.predicate)
+            if said is False:
+                continue
+            if said is not True:
+                unanswered = type_name(said) if isinstance(said, BaseException) else type(said).__name__
+        needs.append(ruling.need_of(demand.source, demand.pin))
+    return needs, unanswered
+
+
+async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> Literal["", "yes", "no", "unknown"]:
+    if rules.wanted_lost:
+        return "unknown"
+    if not rules.wanted:
+        return ""
+    said = await _ask(turn, wish, rules.wanted)
+    return "yes" if said is True else "no" if said is False else "unknown"
+
+
+async def _ask(turn: Turn, wish: Wish, name: str) -> Any:
+    """What a predicate of the contract says of the request, or what it raised."""
+    assert wish.effect is not None
+    predicate = turn.flow.contract.predicate(wish.effect.name, name)
+    if predicate is None:
+        return LookupError(name)
+    token = place.set("effect")  # it may look, and may not cross
+    try:
+        said = predicate(wish.effect.request_codec.read(wish.data, where=wish.name))
+        return await said if inspect.isawaitable(said) else said
+    except Exception as exc:
+        return exc
+    finally:
+        place.reset(token)
+
+
+def _basis(turn: Turn, name: str) -> Basis:
+    view = turn.attempt.boundary.evidence.get(name)
+    if view is None:
+        return Basis(name=name)
+    policy = turn.host.standing.authority.policy
+    until = ruling.evidence_until(policy, name, view.fact.as_of, view.fact.until)
+    relied = view.relied if view.relied != view.digest else ""
+    return Basis(digest=view.digest, failed=name in turn.unreadable, name=name, relied=relied, until=until)
+
+
+def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, is_asked: bool) -> Bound:
+    effect = wish.effect
+    request = value_digest(wish.salt, wish.data)
+    bound = Bound(
+        connector="" if effect is None else effect.connector,
+        contract=turn.flow.contract_digest,
+        effect=wish.declared,
+        policy=turn.host.standing.authority.policy_digest,
+        request=request,
+        version="" if effect is None else effect.version,
+    )
+    if not is_asked:
+        return bound
+    immaterial = ruling.immaterial_of(needs)
+    bound = msgspec.structs.replace(
+        bound,
+        evidence={basis.name: basis.digest for basis in evidence},
+        material=value_digest(wish.salt, ruling.material_of(wish.data, immaterial)) if immaterial else "",
+        roles=[need.roles for need in needs],
+        within=min((need.within for need in needs), default=0),
+    )
+    return msgspec.structs.replace(bound, shown=shown_digest(bound, wish.name))
+
+
+def shown_digest(bound: Bound, call: str) -> str:
+    """Digest of what an approver is shown: the call, the request and all else that a yes is bound to.
+
+    Without what may be reworded, where that was declared: then the material request stands for the whole.
+    """
+    told = msgspec.structs.replace(bound, shown="", request="" if bound.material else bound.request)
+    return sha256(_SHOWN_TAG + encode([call, told])).hexdigest()
+
+
+def _key(turn: Turn, wish: Wish, request: str) -> str:
+    """The idempotency key: hex, the same for every call of this one effect with this one request."""
+    if wish.effect is None:
+        return ""
+    identity = turn.attempt.view.identity
+    told = [identity.ledger, identity.tenant, identity.run, identity.gen, wish.name, request]
+    return sha256(_KEY_TAG + encode(told)).hexdigest()
+
+
+def _own(wish: Wish, own: EffectView | None) -> Literal["", "ok", "failed", "in_doubt"]:
+    if own is None or own.state == "did_not_happen" or (own.state == "in_doubt" and wish.is_sent_again):
+        return ""
+    return own.state
+
+
+def _business_field(wish: Wish) -> str:
+    return "" if wish.effect is None else (wish.effect.business_key or "")
+
+
+async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
+    """Digest of the business key, and who else holds it."""
+    path = _business_field(wish)
+    if not path:
+        return "", ""
+    value = wish.request
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None or value == "" or isinstance(value, dict | list):
+        raise CallRefused(
+            f"{wish.name} has no business key in field {path!r} of its request; it was not called.",
+            code="effect.business_key",
+            hint="State it in the request: no two runs may do the same business twice.",
+        )
+    host = turn.host
+    digest = sha256(_BUSINESS_TAG + encode([wish.declared, value])).hexdigest()
+    row = await host.store.read_key(host.tenant, digest)
+    if row is None or (row.run, row.call) == (turn.attempt.run_id, wish.name):
+        return digest, ""
+    return digest, f"{row.run} {row.call}"
+
+
+async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Limit:
+    now = turn.attempt.writer.now()
+    scope = ruling.scope_of(wish.declared, cap.pin, now)
+    used = 0
+    if cap.pin.per == "run":
+        used = _used_in_run(turn.attempt.boundary, scope, without=wish.name)
+    elif cap.pin.per != "effect":
+        used = await turn.host.store.read_used(turn.host.tenant, scope)
+        if own is not None and own.settled is None:
+            used -= sum(taken.amount for taken in own.intended.reserved if taken.scope == scope)
+    return ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
+
+
+def _used_in_run(boundary: Boundary, scope: str, *, without: str) -> int:
+    return sum(
+        taken.amount
+        for effect in boundary.effects.values()
+        if effect.name != without and effect.state in ("ok", "in_doubt")
+        for taken in effect.intended.reserved
+        if taken.scope == scope
+    )
+
+
+def _answer(
+    authority: Authority, boundary: Boundary, wish: Wish, bound: Bound, own: EffectView | None
+) -> Answer | None:
+    """The decision that stands for this crossing, with what holds of its decider now."""
+    ask = boundary.ask_of(wish.name)
+    if ask is None and own is not None and own.settled is None and own.intended.approval:
+        ask = boundary.asks[own.intended.approval]  # used by the very call that is sent again
+    decided = None if ask is None else ask.decided or ask.misbound
+    if ask is None or decided is None:
+        return None
+    fact = decided.fact
+    return Answer(
+        ask=fact.ask,
+        asked_at=ask.at,
+        at=decided.at,
+        binding=decided is ask.decided and ask.asked.call == wish.name,
+        bound=ask.asked.bound,
+        by=authority.who(decided.by),
+        choice=fact.choice,
+        granted_after=_is_granted_after(authority, ask, decided, bound),
+        roles=fact.roles,
+        until=ask.asked.until,
+        used=bool(ask.used_by) and ask.used_by != wish.name,
+    )
+
+
+def _is_granted_after(authority: Authority, ask: AskView, decided: Decided, bound: Bound) -> bool:
+    """Whether the decider held no serving role yet when the question was asked."""
+    for group in bound.roles:
+        serving = set(group) & set(decided.fact.roles)
+        seqs = [at for role in serving if (at := authority.granted_at(decided.by, role)) is not None]
+        if seqs and min(seqs) > ask.asked.authority:
+            return True
+    return False
+
+
+def self_of(authority: Authority, opened_by: str, behalf: str | None) -> list[Who]:
+    """Executor and the one on whose behalf it acts, neither of whom decides."""
+    return [authority.who(principal) for principal in (opened_by, behalf) if principal is not None]

@@ -1,0 +1,76 @@
+"""Settling: what became of an effect is written down, and what it held is given back.
+
+An outcome never fails its effect. One that can't be stored settles as done, with what is known
+of it, and the run waits: a doubt about money that was paid would be worse than a lost receipt.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any, Literal
+
+from remit.engine.outcome import detail
+from remit.engine.port import Answered
+from remit.engine.question import Wish, is_shared
+from remit.engine.step import text_of, type_name
+from remit.engine.turn import Turn
+from remit.engine.writer import Conditions
+from remit.errors import RemitError
+from remit.facts.boundary import EffectView
+from remit.facts.kinds import EffectSettled, ValueLost
+from remit.store.protocol import FreeKey, Mark, Unreserve
+
+OUTCOME_BYTES_MAX = 256 * 1024 * 1024  # an outcome over this is settled as lost
+
+
+async def settle(
+    turn: Turn, wish: Wish, answered: Answered, *, found: Literal["", "probe", "person"] = "", item: str = ""
+) -> tuple[EffectSettled, bytes]:
+    """Record what became of an effect. found: how a doubt was ended. Raises AttemptClosed where it was not written."""
+    effect = wish.effect
+    assert effect is not None and answered.state != "doubt"
+    if answered.state == "ok":
+        settled, value = _kept(effect.codec, answered, found, item)
+    else:
+        assert answered.error is not None
+        state, error = answered.state, answered.error
+        settled = EffectSettled(error=type_name(error), found=found, item=item, state=state, took=answered.took)
+        value = detail(text_of(error))
+    await write(turn, turn.attempt.boundary.effects[wish.name], settled, value)
+    return settled, value
+
+
+async def write(turn: Turn, view: EffectView, settled: EffectSettled, value: bytes) -> None:
+    """The settlement, with what the intention held and need not hold any more, in one commit."""
+    attempt = turn.attempt
+    marks = () if settled.state == "ok" else released(view)
+    draft = attempt.writer.draft(settled, name=view.name, value=value)
+    await attempt.append_if([draft], Conditions(marks=marks))
+
+
+def released(view: EffectView) -> tuple[Mark, ...]:
+    """What an intention took of what runs share."""
+    intended = view.intended
+    marks: list[Mark] = [Unreserve(r.scope, r.amount) for r in intended.reserved if is_shared(r.scope)]
+    return (*marks, FreeKey(intended.business)) if intended.business else tuple(marks)
+
+
+def is_lost(settled: EffectSettled) -> bool:
+    """Whether it is done and its outcome could not be stored."""
+    return settled.lost is not None
+
+
+def _kept(
+    codec: Any, answered: Answered, found: Literal["", "probe", "person"], item: str
+) -> tuple[EffectSettled, bytes]:
+    lost = None
+    try:
+        data, _ = codec.write(answered.outcome, where="the outcome")
+        if len(data) > OUTCOME_BYTES_MAX:
+            lost = ValueLost(digest=sha256(data).hexdigest(), reason="value.size", size=len(data))
+            data = detail(f"it has {len(data):,} bytes of at most {OUTCOME_BYTES_MAX:,}")
+    except RemitError as exc:
+        lost, data = ValueLost(reason=exc.code), detail(exc.message)
+    except MemoryError:
+        lost, data = ValueLost(reason="value.size"), detail("it does not fit into memory")
+    return EffectSettled(found=found, item=item, lost=lost, state="ok", took=answered.took), data

@@ -1,0 +1,198 @@
+"""The writer of one attempt: entries are sealed into the chain and made durable.
+
+    ride         the entry waits for the next append, and nothing that depends on it can be durable before it
+    append       everything that rides and this entry, under the attempt's epoch
+    append_if    the same under conditions beside the lease; where one fails nothing is written and the attempt goes on
+
+An entry's place is fixed when it is sealed, so a unit that loses its lease makes every later
+one lose too. A unit with conditions may be refused and yet the chain goes on: while one is
+under way nobody else seals, and its pen is believed only when it was written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from remit.clock import Clock
+from remit.engine.lease import Lease
+from remit.facts import kinds
+from remit.facts.boundary import Boundary
+from remit.facts.chain import Read
+from remit.facts.entry import HEADER, SALT_BYTES, Entry, Pen
+from remit.facts.fact import Fact
+from remit.facts.machine import Status
+from remit.store.protocol import Fence, Mark, Move, Store, Unit
+
+RUNNING = Move(Status.RUNNING)
+
+# Kinds that the boundary's own view of the run is folded from.
+BOUNDARY_KINDS = frozenset(
+    {
+        "GateJudged",
+        "EffectIntended",
+        "EffectSettled",
+        "EffectRefused",
+        "ApprovalAsked",
+        "ApprovalVoided",
+        "ApprovalUsed",
+        "EvidenceTaken",
+    }
+)
+
+
+class Draft(NamedTuple):
+    """An entry that has no place in the chain yet. salt: of the value; drawn where it is None."""
+
+    kind: str
+    body: bytes
+    name: str | None
+    value: bytes | None
+    salt: bytes | None
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What must still be true, besides the lease, when a unit is written."""
+
+    fence: Fence | None = None
+    post_seq: int | None = None
+    marks: tuple[Mark, ...] = ()
+
+
+class JournalWriter:
+    """Belongs to one event loop. boundary: is told what was written."""
+
+    __slots__ = (
+        "_alone",
+        "_clock",
+        "_lease",
+        "_move",
+        "_pen",
+        "_riding",
+        "_store",
+        "boundary",
+        "has_written",
+        "last_at",
+    )
+
+    def __init__(self, store: Store, clock: Clock, pen: Pen, lease: Lease, boundary: Boundary, last_at: int) -> None:
+        self._store, self._clock, self._pen, self._lease, self.boundary = store, clock, pen, lease, boundary
+        self._riding: list[Draft] = []
+        self._move: Move | None = None  # of the first append
+        self._alone: asyncio.Event | None = None  # set when the unit with conditions that is under way is over
+        self.has_written = False
+        self.last_at = last_at  # the latest time that an entry states, microseconds UTC
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Hash and seq of the last entry."""
+        return self._pen.head.hex(), self._pen.seq
+
+    def now(self) -> int:
+        """The latest of wall time and the last entry, microseconds UTC: setting a clock back revives nothing."""
+        return max(self._clock.now(), self.last_at)
+
+    def wall(self) -> int:
+        """Wall time, microseconds UTC."""
+        return self._clock.now()
+
+    def draft(
+        self, fact: Fact, *, name: str | None = None, value: bytes | None = None, salt: bytes | None = None
+    ) -> Draft:
+        """An entry of this time."""
+        return Draft(type(fact).__name__, kinds.write(fact), name, value, salt, self._clock.now())
+
+    def start(self, fact: Fact) -> None:
+        """Begin the turn. Nothing is written until there is something to write."""
+        self._riding.append(self.draft(fact))
+        self._move = RUNNING
+
+    def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+        """Let an entry wait for the next append."""
+        self._riding.append(Draft(kind, body, name, value, None, self._clock.now()))
+
+    def ride_draft(self, draft: Draft) -> None:
+        """The same for one that was drafted."""
+        self._riding.append(draft)
+
+    def drop_riding(self) -> None:
+        """Forget what rides, but for the beginning of a turn that has written nothing."""
+        self._riding = [draft for draft in self._riding if draft.kind == "AttemptStarted"]
+
+    async def until_free(self) -> None:
+        """Wait for a unit with conditions that is under way: until it is over, nobody knows where the chain ends."""
+        while self._alone is not None:
+            await self._alone.wait()
+
+    async def append(self, move: Move | None = None) -> None:
+        """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store."""
+        sealed, pen = self._riding, self._pen
+        self._riding = []
+        unit = self._unit(pen, sealed, move or self._move, Conditions())
+        entries = tuple(unit.entries)  # the store may let a later unit ride on this one
+        await self._store.append(unit)
+        self._written(sealed, entries)
+
+    async def append_if(self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None) -> None:
+        """Write all that rides and these, if the conditions hold. Raises Moved, and as the store does."""
+        await self.until_free()
+        self._alone = asyncio.Event()
+        riding, self._riding = self._riding, []
+        pen, first_move, drafts = self._pen.copy(), self._move, [*riding, *drafts]
+        try:
+            unit = self._unit(pen, drafts, move or first_move, conditions)
+            writing = asyncio.ensure_future(self._store.append(unit))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # A unit that was handed over is written or not, whoever stopped waiting: the chain has to know.
+                await asyncio.wait([writing])
+                if writing.exception() is None:
+                    self._pen = pen
+                    self._written(drafts, unit.entries)
+                    riding, first_move, drafts = [], None, []
+                raise
+            self._pen = pen
+            self._written(drafts, unit.entries)
+        except BaseException:
+            self._move, self._riding = first_move, [*riding, *self._riding]
+            raise
+        finally:
+            self._alone.set()
+            self._alone = None
+
+    def _unit(self, pen: Pen, drafts: Sequence[Draft], move: Move | None, conditions: Conditions) -> Unit:
+        before, self._move = pen.head, None
+        entries = [self._seal(pen, draft) for draft in drafts]
+        return Unit(
+            self._lease.run_key,
+            "main",
+            before,
+            pen.head,
+            pen.seq,
+            entries,
+            self._lease.epoch,
+            move,
+            fence=conditions.fence,
+            post_seq=conditions.post_seq,
+            marks=conditions.marks,
+        )
+
+    def _seal(self, pen: Pen, draft: Draft) -> Entry:
+        salted = None if draft.value is None else (draft.salt or os.urandom(SALT_BYTES), draft.value)
+        return pen.seal(draft.kind, draft.body, at=draft.at, name=draft.name, value=salted)
+
+    def _written(self, drafts: Sequence[Draft], entries: Sequence[Entry]) -> None:
+        self.has_written = True
+        for draft in drafts:
+            if draft.at > self.last_at:
+                self.last_at = draft.at
+        for entry, draft in zip(entries, drafts, strict=True):
+            if draft.kind in BOUNDARY_KINDS:
+                fact = kinds.FORMS[draft.kind].read(draft.body)
+                self.boundary.take(Read(HEADER.read(entry.header), fact, entry.value, entry.salt))
