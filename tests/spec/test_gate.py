@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from remit.authority import describe as descriptions
 from remit.authority import gate
 from remit.authority.describe import describe
-from remit.authority.gate import faults, judge
+from remit.authority.gate import bound_faults, faults, judge
 from remit.facts.judgement import Answer, Basis, Bound, Check, Crossing, Finding, Limit, Need, Question, Who
 from remit.facts.kinds import FORMS, GateJudged
 
@@ -190,7 +190,7 @@ LINES = [
     again("approval.binding", answered(binding=False)),
     again("approval.used", answered(used=True)),
     again("approval.expired", answered(until=NOW - 1)),
-    again("approval.expired", answered(at=NOW + 1)),
+    again("approval.expired", answered(at=NOW + 1), answered(at=NOW)),
     again("approval.connector", bound_to(connector="c9")),
     again("approval.contract", bound_to(contract="c9")),
     again("approval.effect", bound_to(effect="refund")),
@@ -332,6 +332,8 @@ def test_a_plain_resume_asks_only_what_bears_on_it() -> None:  # proves: GATE-2
     )
 
     assert judge(laden).findings == [Finding(check=check) for check in CHECKS]
+    for answer in (None, replace(YES, choice="deny")):
+        assert judge(replace(laden, answer=answer)) == judge(laden)
     assert judge(replace(laden, executor=replace(BUYER, roles=[]))).code == "resume_denied"
     assert judge(replace(laden, window_end=NOW - 1)).code == "window_over"
 
@@ -407,6 +409,39 @@ def test_each_field_that_an_approval_is_bound_to_voids_it_by_name(field: str) ->
         assert judge(question).decision == "revalidate"
 
 
+def test_a_field_that_moves_with_another_is_told_once_and_only_where_it_is_not_excused() -> None:  # proves: APR-1
+    then, now = replace(BOUND, material="m1"), replace(BOUND, material="m2", request="r2", shown="s2")
+    lenient = asked(needs=[replace(NEED, immaterial=["note"])])
+
+    def codes(then: Bound, now: Bound, question: Question = lenient) -> list[str]:
+        return faults(replace(question, answer=replace(YES, bound=then), effect=replace(EFFECT, bound=now)))
+
+    assert codes(then, replace(now, material="m1")) == []
+    assert codes(then, now) == ["approval.payload", "approval.shown"]
+    assert codes(replace(then, material=""), replace(now, material="")) == ["approval.payload", "approval.shown"]
+    assert codes(then, replace(then, shown="s2")) == ["approval.shown"]
+    assert codes(then, replace(now, material="m1"), asked(needs=[])) == ["approval.payload", "approval.shown"]
+
+
+def test_a_question_that_nobody_answered_yet_is_stale_for_the_same_reasons() -> None:  # proves: APR-1
+    then = replace(BOUND, material="m1")
+
+    assert bound_faults(then, then) == bound_faults(then, replace(then, request="r2", shown="s2")) == []
+    assert bound_faults(then, replace(then, shown="s2")) == ["approval.shown"]
+    assert bound_faults(then, replace(then, material="m2", request="r2")) == ["approval.payload"]
+    assert bound_faults(BOUND, replace(BOUND, request="r2")) == ["approval.payload"]
+    assert bound_faults(BOUND, replace(BOUND, contract="c9", policy="p9")) == ["approval.contract", "approval.policy"]
+
+
+def test_a_decider_is_told_only_what_is_wrong_with_them() -> None:  # proves: APR-3, APR-4
+    assert faults(answered(roles=["clerk"])) == ["approval.role"]  # never held, so not lost either
+    assert faults(decided_by(replace(EVE, roles=[]))) == ["approval.role_lost"]
+    assert faults(asked(behalf=EVE, needs=[])) == ["approval.self"]  # no rule is left that allows it
+    both = asked(needs=[replace(NEED, roles=["cfo", "director"])])
+    held = replace(YES, roles=["cfo", "director"])  # either would have done
+    assert faults(replace(both, answer=held)) == []
+
+
 def test_a_rewording_excuses_nothing_but_the_words() -> None:  # proves: APR-1, APR-5
     effect = reworded().effect
     assert effect is not None
@@ -420,6 +455,7 @@ def test_evidence_that_changed_is_only_excused_by_a_yes_to_its_present_value() -
     moved = resting_on(digest="e2", relied="e1")
 
     assert finding(moved, "evidence").code == "evidence.changed"
+    assert finding(replace(resting_on(relied="e1"), answer=None), "evidence") == Finding(check="evidence")
     assert finding(resting_on(relied="e0"), "evidence").code == "evidence.approved"
     for void in (replace(YES, used=True), replace(YES, choice="deny")):
         assert finding(replace(resting_on(relied="e0"), answer=void), "evidence").code == "evidence.changed"

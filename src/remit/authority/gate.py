@@ -93,16 +93,17 @@ def faults(question: Question) -> list[str]:
         codes.append("approval.used")
     if question.now > answer.until or answer.at > answer.until:
         codes.append("approval.expired")
-    codes += _bound_faults(
-        answer.bound, effect.bound, is_reworded=_is_reworded(answer.bound, effect.bound, question.needs)
-    )
+    codes += _bound_faults(answer.bound, effect.bound, may_reword=_may_reword(question.needs))
     codes += _decider_faults(question, answer)
     return codes
 
 
 def bound_faults(then: Bound, now: Bound) -> list[str]:
-    """What moved since a question was asked that nobody answered yet: dotted codes, as `faults` has them."""
-    return _bound_faults(then, now, is_reworded=bool(then.material) and then.material == now.material)
+    """What moved since a question was asked that nobody answered yet: dotted codes, as `faults` has them.
+
+    A rewording moves nothing here: whether the rules of today still allow it is judged with the answer.
+    """
+    return _bound_faults(then, now, may_reword=True)
 
 
 def _objective(question: Question) -> Finding:
@@ -205,7 +206,7 @@ def _approval(question: Question) -> Finding:
     notes = []
     if _is_self(question, answer):
         notes.append("approval.alone")
-    if _is_reworded(answer.bound, question.effect.bound, question.needs):
+    if _is_reworded(answer.bound, question.effect.bound):
         notes.append("approval.reworded")
     return _noted("approval", notes[0], ", ".join(notes)) if notes else _APPROVAL_OK
 
@@ -231,8 +232,9 @@ def _limit_faults(limit: Limit) -> list[_Fault]:
     return []
 
 
-def _bound_faults(then: Bound, now: Bound, *, is_reworded: bool) -> list[str]:
+def _bound_faults(then: Bound, now: Bound, *, may_reword: bool) -> list[str]:
     codes: list[str] = []
+    is_reworded = may_reword and _is_reworded(then, now)
     for field, code in _BOUND_FIELDS:
         if getattr(then, field) == getattr(now, field) or code in codes:
             continue
@@ -274,10 +276,12 @@ def _selves(who: Who) -> set[str]:
     return {who.principal, who.person} if who.person else {who.principal}
 
 
-def _is_reworded(then: Bound, now: Bound, needs: Sequence[Need]) -> bool:
-    """Whether requests that differ are one to those who decide: every need lets fields move, and no other field did."""
-    if then.request == now.request or not then.material or then.material != now.material:
-        return False
+def _is_reworded(then: Bound, now: Bound) -> bool:
+    """Whether the requests differ, and only in fields that the rule calls immaterial."""
+    return then.request != now.request and bool(then.material) and then.material == now.material
+
+
+def _may_reword(needs: Sequence[Need]) -> bool:
     return bool(needs) and all(need.immaterial for need in needs)
 
 
