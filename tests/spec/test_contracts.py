@@ -274,11 +274,7 @@ def test_a_contract_in_toml_is_the_same_contract():
         window=timedelta(days=5),
         effects={
             "notify": Rule(),
-            "place_order": Rule(
-                approval=approval,
-                evidence={"quote"},
-                ceiling=Ceiling("amount", max=2_500_000, currency="GBP", per="run"),
-            ),
+            "place_order": Rule(approval=approval, evidence={"quote"}, ceiling=ceiling),
             "refund": Rule(ceiling=[Ceiling("order.total", max=10), Ceiling("order.total", max=100, per="day")]),
         },
     )
