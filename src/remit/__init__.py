@@ -2,14 +2,22 @@
 
 from remit.authority.contract import Contract
 from remit.authority.rule import Approval, Ceiling, Rule
+from remit.engine.approve import Yes
+from remit.engine.deciding import Ask
 from remit.engine.flow import Flow, Step, flow, step
 from remit.engine.outcome import Outcome
 from remit.engine.run import Run, SyncRun
+from remit.engine.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
 from remit.errors import (
+    ApprovalRefused,
+    AuthorityUnreadable,
     CallRefused,
     CommitUnknown,
+    Conflict,
     DeclarationRefused,
     DefinitionIncompatible,
+    Denied,
+    EffectFailed,
     ExecutorMismatch,
     FlowMismatch,
     IdRefused,
@@ -20,6 +28,7 @@ from remit.errors import (
     LoadError,
     NameAmbiguous,
     NotBuilt,
+    PermitRefused,
     Refused,
     RemitError,
     RunAbsent,
@@ -43,24 +52,36 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Approval",
+    "ApprovalRefused",
+    "Ask",
+    "AuthorityUnreadable",
     "CallRefused",
     "Ceiling",
     "CommitUnknown",
+    "Conflict",
     "Contract",
     "DeclarationRefused",
+    "Declined",
     "DefinitionIncompatible",
+    "Denied",
+    "DidNotHappen",
+    "Effect",
+    "EffectFailed",
     "ExecutorMismatch",
     "Flow",
     "FlowMismatch",
     "IdRefused",
     "InputMismatch",
     "JournalNewer",
+    "Landed",
     "LeaseHeld",
     "LeaseLost",
     "LoadError",
     "NameAmbiguous",
     "NotBuilt",
+    "NotLanded",
     "Outcome",
+    "PermitRefused",
     "Refused",
     "RemitError",
     "Rule",
@@ -81,6 +102,8 @@ __all__ = [
     "Tampered",
     "ValueRefused",
     "ValueUnreadable",
+    "Yes",
+    "effect",
     "flow",
     "open",
     "run",

@@ -174,6 +174,16 @@ class SyncInLoop(Refused):
     hint = "Await the asynchronous twin instead."
 
 
+class ApprovalRefused(Refused):
+    """A question could not be answered like that; nothing was written.
+
+    code: `approval.` and absent, decided, void, stale, expired, decider, disabled, role, role_new or self.
+    """
+
+    code = "approval.refused"
+    hint = "Look at the question again with `remit inbox`; somebody who holds the role answers it."
+
+
 class Denied(Refused):
     """The answer to this call was no; nothing was done. The flow may catch it and go another way.
 

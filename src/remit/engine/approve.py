@@ -46,7 +46,6 @@ async def perform(turn: Turn, name: str, payload: Any, approval: Approval, rests
         recorded = await attempt.recall(name)
         if recorded is not None:
             return _recorded(turn, recorded)
-        attempt.check_may_begin(name)
         kind = type(payload)
         codec = _PLAIN if kind in (dict, list, tuple, str, int, float, bool, type(None)) else codec_for(kind)
         data, _ = codec.write(payload, where=name)
@@ -54,6 +53,7 @@ async def perform(turn: Turn, name: str, payload: Any, approval: Approval, rests
         need = need_of("flow", approval.pin())
         salt = os.urandom(SALT_BYTES) if ask is None else ask.salt
         wish = Wish(name, None, data, salt, rests_on, (need,), is_whole=attempt.replay.is_whole())
+        attempt.meet(wish)
         decided = await cross(turn, wish)
         assert isinstance(decided, Decided)
         return _yes(decided)

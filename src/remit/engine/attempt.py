@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remit.clock import Clock
 from remit.engine.halt import Ended, Halt, Parked
@@ -31,6 +31,9 @@ from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import Status, move
 from remit.facts.view import Recorded, RunView
 from remit.store.protocol import Mark, Move, Store
+
+if TYPE_CHECKING:
+    from remit.engine.question import Wish
 
 
 class Attempt:
@@ -99,6 +102,10 @@ class Attempt:
         if self.settles_for is not None and (effect is None or effect.settled is not None):
             self.halt(self.settles_for)
             self.check_open()
+
+    def meet(self, wish: Wish) -> None:
+        """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed."""
+        self.check_may_begin(wish.name)
 
     def check_open(self) -> None:
         """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""

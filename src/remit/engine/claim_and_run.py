@@ -185,7 +185,7 @@ async def _halted(turn: Turn, exc: BaseException) -> Outcome:
     """The flow did not end by itself: it was told to stop, or what it stands on is lost."""
     attempt = turn.attempt
     if attempt.closed_by is None and attempt.halted is not None:
-        return await finish(turn, attempt.halted)
+        return await finish(attempt, attempt.halted)
     why = attempt.closed_by
     assert why is not None
     if isinstance(why, DefinitionIncompatible | ValueUnreadable):

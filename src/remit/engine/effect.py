@@ -47,8 +47,8 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, request: Any, rest
         _check_same(turn, name, data)
         if recorded is not None:
             return recall_outcome(turn, effect, recorded)
-        attempt.check_may_begin(name)
         wish = Wish(name, effect, data, _salt(turn, name), rests_on, is_whole=attempt.replay.is_whole())
+        attempt.meet(wish)
         return await _seen_through(turn, wish)
 
 

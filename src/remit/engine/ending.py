@@ -43,13 +43,13 @@ async def begin(turn: Turn) -> Outcome | None:
     try:
         standpoint = await look(turn.host)
     except AuthorityUnreadable as exc:
-        return await finish(turn, Parked("gate", exc.code, exc.message))
+        return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
     _check_clock(turn, standpoint.now)
     halt = await may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
         turn.attempt.settles_for = halt
         return None
-    return None if halt is None else await finish(turn, halt)
+    return None if halt is None else await finish(turn.attempt, halt)
 
 
 def _check_clock(turn: Turn, store_now: int) -> None:
@@ -73,9 +73,9 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
     if attempt.unasked:
         raise DefinitionIncompatible(tuple(sorted(attempt.unasked)), ())
     if attempt.boundary.in_doubt:
-        return await finish(turn, _doubtful(attempt))
+        return await finish(turn.attempt, _doubtful(attempt))
     if attempt.settles_for is not None:
-        return await finish(turn, attempt.settles_for)
+        return await finish(turn.attempt, attempt.settles_for)
     try:
         await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt))
     except Moved:
@@ -83,14 +83,13 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
         cancel = attempt.boundary.cancel
         if cancel is not None:
             words = words_of_cancel(cancel.by, cancel.reason)
-            return await finish(turn, ended("cancelled", words, item=cancel.item))
+            return await finish(turn.attempt, ended("cancelled", words, item=cancel.item))
         await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt), is_post_seen=False)
     return Outcome(attempt.run_id, Status.COMPLETED, result=result)
 
 
-async def finish(turn: Turn, halt: Halt) -> Outcome:
+async def finish(attempt: Attempt, halt: Halt) -> Outcome:
     """Write why the turn ends. What is under way at the outside is let finish first."""
-    attempt = turn.attempt
     await attempt.drain()
     if attempt.closed_by is not None:
         raise attempt.closed_by
@@ -100,18 +99,16 @@ async def finish(turn: Turn, halt: Halt) -> Outcome:
     if isinstance(halt, Ended) and attempt.boundary.in_doubt:
         halt = _doubtful(attempt, halt)
     if isinstance(halt, Parked):
-        return await _park(turn, halt)
+        return await _park(attempt, halt)
     judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]
     words = _with_effects(attempt, halt.words)
     await attempt.end(halt.fact, detail(words), before=judged, marks=_closing(attempt, halt), is_post_seen=False)
     return Outcome(attempt.run_id, halt.status, halt.fact.code, words)
 
 
-async def _park(turn: Turn, halt: Parked) -> Outcome:
+async def _park(attempt: Attempt, halt: Parked) -> Outcome:
     """The run waits. A turn that found nothing new writes nothing: it only gives the lease back."""
-    attempt = turn.attempt
-    view = attempt.view
-    words = detail(halt.words)
+    view, words = attempt.view, detail(halt.words)
     outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.reason)
     is_news = view.parked is None or (view.parked.reason, view.parked.code) != (halt.reason, halt.code)
     if attempt.writer.has_written or is_news or view.last_value != words:
@@ -164,7 +161,7 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> N
 async def deny(turn: Turn, exc: Denied) -> Outcome:
     """A denial that the flow did not catch."""
     code = "denied" if exc.code == "approval.denied" else exc.code.replace(".", "_")
-    return await finish(turn, ended(code, exc.message))
+    return await finish(turn.attempt, ended(code, exc.message))
 
 
 async def park(turn: Turn, exc: BaseException) -> RemitError:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from remit.authority import rules as ruling
+from remit.authority.difference import shown_digest
 from remit.authority.directory import Authority
 from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
@@ -25,14 +26,13 @@ from remit.engine.turn import Turn
 from remit.errors import CallRefused
 from remit.facts.boundary import AskView, Boundary, Decided, EffectView
 from remit.facts.entry import value_digest
-from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question, Who
+from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
 from remit.facts.kinds import Reservation
 
 REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
 
 _KEY_TAG = b"remit/key/1\n"
 _BUSINESS_TAG = b"remit/business/1\n"
-_SHOWN_TAG = b"remit/shown/1\n"
 
 
 @dataclass(slots=True)
@@ -208,16 +208,7 @@ def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, 
         roles=[need.roles for need in needs],
         within=min((need.within for need in needs), default=0),
     )
-    return msgspec.structs.replace(bound, shown=shown_digest(bound, wish.name))
-
-
-def shown_digest(bound: Bound, call: str) -> str:
-    """Digest of what an approver is shown: the call, the request and all else that a yes is bound to.
-
-    Without what may be reworded, where that was declared: then the material request stands for the whole.
-    """
-    told = msgspec.structs.replace(bound, shown="", request="" if bound.material else bound.request)
-    return sha256(_SHOWN_TAG + encode([call, told])).hexdigest()
+    return msgspec.structs.replace(bound, shown=shown_digest(bound, wish.data, call=wish.name, salt=wish.salt))
 
 
 def _key(turn: Turn, wish: Wish, request: str) -> str:
@@ -318,8 +309,3 @@ def _is_granted_after(authority: Authority, ask: AskView, decided: Decided, boun
         if seqs and min(seqs) > ask.asked.authority:
             return True
     return False
-
-
-def self_of(authority: Authority, opened_by: str, behalf: str | None) -> list[Who]:
-    """Executor and the one on whose behalf it acts, neither of whom decides."""
-    return [authority.who(principal) for principal in (opened_by, behalf) if principal is not None]

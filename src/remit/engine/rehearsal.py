@@ -16,6 +16,7 @@ from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.invoke import call_flow, main_task
 from remit.engine.lease import Lease
+from remit.engine.question import Wish
 from remit.engine.run import Run
 from remit.engine.signals import AttemptClosed, is_closing
 from remit.engine.turn import Turn
@@ -48,15 +49,20 @@ class _NextCall(Exception):
 class _Rehearsal(Attempt):
     """An attempt that stops where a real one would begin to work."""
 
-    __slots__ = ()
+    __slots__ = ("wish",)
 
     async def recall(self, name: str) -> Recorded | None:
         self.check_open()
-        recorded = await self.replay.take(name)
-        if recorded is None:
-            self.close(_NextCall(name))
-            self.check_open()
-        return recorded
+        self.unasked.discard(name)
+        return await self.replay.take(name)
+
+    def check_may_begin(self, name: str) -> None:
+        self.close(_NextCall(name))
+        self.check_open()
+
+    def meet(self, wish: Wish) -> None:
+        self.wish = wish
+        self.check_may_begin(wish.name)
 
     def check_open(self) -> None:
         if self.closed_by is not None:
@@ -69,17 +75,37 @@ class _Rehearsal(Attempt):
         """A draw or a race that the journal does not have leaves nothing behind."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """How far the flow came, and the boundary call that it came to, if that is what comes next."""
+
+    fit: Compatibility
+    turn: Turn
+    wish: Wish | None
+
+
 async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
     """Call the flow with what is recorded. Raises FlowMismatch where the run belongs to another flow."""
+    return (await rehearse_to(host, flow, found)).fit
+
+
+async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
+    """The same, with the wish that the flow came to the boundary with."""
     view, row = found.view, found.row
-    run_id = view.identity.run
     check_flow(view, flow)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
+    turn = Turn(host, flow, attempt)
+    fit = await _fit(turn, view)
+    return Rehearsed(fit, turn, getattr(attempt, "wish", None))
+
+
+async def _fit(turn: Turn, view: RunView) -> Compatibility:
+    flow, attempt, run_id = turn.flow, turn.attempt, view.identity.run
     try:
         given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
-        await call_flow(flow, Run(Turn(host, flow, attempt)), given)
+        await call_flow(flow, Run(turn), given)
     except BaseExceptionGroup as exc:
         if not is_closing(exc):
             return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
@@ -94,8 +120,9 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
     except Exception as exc:
         return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
     why = attempt.closed_by
-    if why is None and attempt.replay.left:
-        why = DefinitionIncompatible(attempt.replay.left, ())
+    left = attempt.replay.left or (tuple(sorted(attempt.unasked)) if why is None else ())
+    if why is None and left:
+        why = DefinitionIncompatible(left, ())
     if isinstance(why, ValueUnreadable):
         return Compatibility(run_id, "incompatible", why.where, why.message)
     if isinstance(why, DefinitionIncompatible):

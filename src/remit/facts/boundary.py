@@ -131,6 +131,7 @@ class Boundary:
     resolved: dict[str, Resolved] = field(default_factory=dict)  # by hash of the intention
     cancel: Cancelled | None = None
     judged: GateJudged | None = None  # the newest judgement that did not let the run go on
+    asked_for: dict[str, GateJudged] = field(default_factory=dict)  # by ask: the judgement that led to it
     _decisions: dict[str, list[Decided]] = field(default_factory=dict)  # by ask
     _permitted: GateJudged | None = None  # said `resume`, and what it permits has to follow
     _permitted_name: str | None = None
@@ -268,7 +269,11 @@ class Boundary:
         if entry.header.value != fact.bound.request:
             raise Illegal("a question about another request than it is bound to")
         ask = AskView(fact, entry.hash, entry.header.at, entry.header.seq, entry.value, entry.salt)
-        self.asks[fact.ask] = ask
+        judged = self.judged
+        crossing = judged.question.effect if judged is not None else None
+        if judged is None or crossing is None or (crossing.name, crossing.bound) != (fact.call, fact.bound):
+            raise Illegal("a question that no judgement led to")
+        self.asks[fact.ask], self.asked_for[fact.ask] = ask, judged
         self._answer(ask)
 
     def _answer(self, ask: AskView) -> None:

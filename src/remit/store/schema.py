@@ -15,6 +15,7 @@ from importlib.resources import files
 
 from remit.errors import StoreRefused
 
+_TABLE = re.compile(r"^CREATE TABLE ([\w.]+)", re.MULTILINE)
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 
@@ -38,6 +39,11 @@ def migrations(dialect: str) -> tuple[Migration, ...]:
     found.sort(key=lambda m: m.number)
     assert [m.number for m in found] == list(range(1, len(found) + 1)), "migrations are numbered without gaps"
     return tuple(found)
+
+
+def tables_of(migration: Migration) -> frozenset[str]:
+    """Names of the tables that it makes, as they are written there."""
+    return frozenset(_TABLE.findall(migration.sql))
 
 
 def pending(dialect: str, applied: Iterable[int]) -> tuple[Migration, ...]:

@@ -37,6 +37,8 @@ SETTINGS = {
 }
 # Plans that don't depend on statistics: a statement that was planned while its table was empty serves a full one too.
 PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_nestloop": "off"}
+# The same for reads, where lists are ordered by their indexes and joins are of few rows.
+PLANS_OF_READS = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
 # A connection that an application writes over has its own search_path.
 FOR_APPLICATIONS = {"search_path": ""}
 
@@ -133,7 +135,7 @@ async def make_pool(url: str, *, size_max: int) -> Pool:
         init=settle,
         timeout=CONNECT_S,
         command_timeout=READ_S + 5,
-        server_settings=SETTINGS | {"statement_timeout": f"{READ_S:.0f}s"},
+        server_settings=SETTINGS | PLANS_OF_READS | {"statement_timeout": f"{READ_S:.0f}s"},
     )
     return pool
 

@@ -2,7 +2,7 @@
 
 Everybody locks in one order, so that two who want the same rows never wait for each other:
 
-    journals of authority     for all to share; where the batch moves a journal of Remit's own, for itself
+    journals of authority     for all to share; where the batch moves a journal of Remit's own, for itself; in line
     runs                      by run key
     business keys, ceilings   by key, by scope
     large values, new ids     by digest, by id

@@ -132,7 +132,7 @@ def _is_short(units: Sequence[Unit], openings: Sequence[Opening]) -> bool:
             return False
         if unit.fence is not None:
             fences.add(unit.fence.run_key)
-        if unit.epoch is None and (len(units) > 1 or unit.fence is not None):
+        if unit.epoch is None:
             return False
     if fences and any(unit.run_key in fences for unit in units):
         return False

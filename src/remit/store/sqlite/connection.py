@@ -33,7 +33,8 @@ WAL_BYTES_KEPT = 32 * 1024 * 1024  # the write-ahead log is cut back to this whe
 WAL_BYTES_MAX = 64 * 1024 * 1024  # beyond this the writer makes it start over, see SqliteWriter
 BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)  # the last: too many tries in SQLite's own loop
 
-# Each is set and read back. `fullfsync` matters on macOS, where a plain sync does not reach the disk.
+# Each is set and read back. `fullfsync` matters on macOS, where a plain sync does not reach the disk;
+# `foreign_keys` for the tables that an application has in the same file.
 PRAGMAS: dict[str, object] = {
     "journal_mode": "wal",
     "synchronous": 2,
@@ -42,6 +43,7 @@ PRAGMAS: dict[str, object] = {
     "wal_autocheckpoint": CHECKPOINT_PAGES,
     "journal_size_limit": WAL_BYTES_KEPT,
     "locking_mode": "normal",
+    "foreign_keys": 1,
     "trusted_schema": 0,
     "cell_size_check": 1,
     "read_uncommitted": 0,
@@ -134,6 +136,9 @@ def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s:
     except apsw.FullError as exc:
         rollback(connection)
         raise unavailable(exc) from exc
+    except apsw.ConstraintError:  # a foreign key of the caller's that is looked at last: nothing was written
+        rollback(connection)
+        raise
     except apsw.Error as exc:
         rollback(connection)
         raise CommitUnknown(f"SQLite failed while it committed: {exc}.") from exc
@@ -141,13 +146,15 @@ def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s:
 
 
 def rollback(connection: apsw.Connection) -> None:
-    """Leave the transaction, if SQLite has not left it by itself."""
-    if connection.in_transaction:
-        try:
+    """Leave the transaction, if SQLite has not left it by itself. A connection that was closed has."""
+    try:
+        if connection.in_transaction:
             connection.execute("ROLLBACK")
-        except apsw.Error:
-            if connection.in_transaction:
-                raise
+    except apsw.ConnectionClosedError:
+        pass
+    except apsw.Error:
+        if connection.in_transaction:
+            raise
 
 
 def unavailable(exc: apsw.Error) -> StoreUnavailable:

@@ -1,8 +1,9 @@
 """Opening a file: looked at before anything is written to it.
 
-A file that is not ours, or that a newer Remit wrote, is left as it is. Several processes
-may make the same new file at once: whoever gets the write lock first makes it, the
-others find it made. A crash in the middle leaves an empty database, which the next one
+A file that is not ours, or that a newer Remit wrote, is left as it is. An application may
+have its tables beside ours, and once it asks for it we make ours beside its own. Several
+processes may make the same new file at once: whoever gets the write lock first makes it,
+the others find it made. A crash in the middle leaves an empty database, which the next one
 makes.
 """
 
@@ -10,20 +11,28 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 
 import apsw
 
 from remit.clock import Clock
 from remit.errors import StoreError, StoreRefused
 from remit.store.protocol import Ledger
-from remit.store.schema import pending
+from remit.store.schema import migrations, pending, tables_of
 from remit.store.sqlite.connection import check_version, connect, patiently, refusal, settle, transact
 from remit.store.sqlite.guards import check_folder, check_mount, read_mount
 from remit.store.sqlite.rows import Q
 
+_TABLES_FIRST = tables_of(migrations("sqlite")[0])
 
-def open_file(path: str, clock: Clock, *, is_clock_given: bool) -> tuple[apsw.Connection, apsw.Connection, Ledger]:
-    """A connection to write and one to read, and what the ledger says. Raises StoreRefused; leaves nothing open."""
+
+def open_file(
+    path: str, clock: Clock, *, is_clock_given: bool, may_join: bool
+) -> tuple[apsw.Connection, apsw.Connection, Ledger]:
+    """A connection to write and one to read, and what the ledger says. Raises StoreRefused; leaves nothing open.
+
+    may_join: a database that has tables, and none of ours, is given ours.
+    """
     check_version(apsw.sqlite_lib_version())
     check_folder(path)
     check_mount(path, read_mount(path))
@@ -34,11 +43,11 @@ def open_file(path: str, clock: Clock, *, is_clock_given: bool) -> tuple[apsw.Co
         opened.append(writer)
         if is_new:
             os.chmod(path, 0o600)  # by path, never through a descriptor; SQLite gives its companions the same mode
-        applied = patiently(lambda: _look(writer, path))
+        applied = patiently(lambda: _look(writer, path, may_join))
         if writer.readonly("main"):
             raise apsw.ReadOnlyError("it can only be read")
         settle(writer)
-        ledger = _prepare(writer, path, applied, clock, is_clock_given)
+        ledger = _prepare(writer, path, applied, lambda: _look(writer, path, may_join), clock, is_clock_given)
         reader = connect_again(path, read_only=True)
         opened.append(reader)
     except BaseException as exc:
@@ -68,30 +77,43 @@ def connect_again(path: str, *, read_only: bool = False) -> apsw.Connection:
     return connection
 
 
-def _look(connection: apsw.Connection, path: str) -> list[int]:
+def _look(connection: apsw.Connection, path: str, may_join: bool) -> list[int]:
     """Numbers of the migrations that were applied; raises StoreRefused where the file is not ours."""
-    tables = {name for (name,) in connection.execute(Q["read_tables"])}
-    if not tables:
-        return []
-    if not {"ledger", "migration"} <= tables:
+    tables = {name.lower() for (name,) in connection.execute(Q["read_tables"])}
+    is_ours = tables >= _TABLES_FIRST
+    if tables and not is_ours and not may_join:
         raise StoreRefused(
             f"Nothing was changed: {path} is a database of another program, with {len(tables)} tables.",
             code="store.foreign",
-            hint="Give Remit a file of its own.",
+            hint="Give Remit a file of its own, or open SqliteStore(path, beside=True) once to have its tables there.",
         )
-    applied = [number for (number,) in connection.execute(Q["read_migrations"])]
-    pending("sqlite", applied)
+    applied = [number for (number,) in connection.execute(Q["read_migrations"])] if is_ours else []
+    for migration in pending("sqlite", applied):
+        taken = tables & tables_of(migration)
+        if taken:
+            raise StoreRefused(
+                f"Nothing was changed: {path} has a table {min(taken)!r} that is not Remit's, which needs the name.",
+                code="store.foreign",
+                hint="Give Remit a file of its own, or rename the table.",
+            )
     return applied
 
 
-def _prepare(connection: apsw.Connection, path: str, applied: list[int], clock: Clock, is_clock_given: bool) -> Ledger:
+def _prepare(
+    connection: apsw.Connection,
+    path: str,
+    applied: list[int],
+    look: Callable[[], list[int]],
+    clock: Clock,
+    is_clock_given: bool,
+) -> Ledger:
     """Apply what is missing and read the ledger; a file that needs nothing is not written to."""
     ledger = None if pending("sqlite", applied) else _read_ledger(connection, path)
     if ledger is not None and (ledger.clock == "given" or not is_clock_given):
         return ledger
 
     def write() -> Ledger:
-        applied = _look(connection, path)  # again, now that nobody else can write
+        applied = look()  # again, now that nobody else can write
         now = clock.now()
         for migration in pending("sqlite", applied):
             connection.execute(migration.sql)

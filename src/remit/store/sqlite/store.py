@@ -22,7 +22,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import apsw
 
@@ -68,13 +68,18 @@ class SqliteStore(Opened):
 
     url_or_path: `sqlite:///relative.db`, `sqlite:////absolute.db` or a path. Raises Refused `url.refused`.
     clock: replaces this machine's clock, and the ledger says so from then on.
+    beside: make Remit's tables in a database that has tables of yours already, for `transact`; asked for once,
+    since a wrong path would otherwise write into somebody else's database.
     """
 
-    def __init__(self, url_or_path: str | os.PathLike[str], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, url_or_path: str | os.PathLike[str], *, clock: Clock | None = None, beside: bool = False
+    ) -> None:
         super().__init__()
         self.path = sqlite_path(os.fspath(url_or_path))
         self.url = f"sqlite:///{self.path}"
         self.counters = Counters()
+        self._may_join = beside
         self._clock_given, self._clock = clock is not None, clock or SystemClock()
         self._ledger: Ledger | None = None
         self._writer: SqliteWriter
@@ -98,7 +103,7 @@ class SqliteStore(Opened):
             return
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
         writer, reader, self._ledger = await asyncio.to_thread(
-            open_file, self.path, self._clock, is_clock_given=self._clock_given
+            open_file, self.path, self._clock, is_clock_given=self._clock_given, may_join=self._may_join
         )
         self._reader = reader
         self._writer = SqliteWriter(writer, self.path, self._clock)
@@ -128,6 +133,11 @@ class SqliteStore(Opened):
     async def append(self, unit: Unit) -> None:
         self._check()
         await self._group.append(unit)
+
+    async def transact(self, build: Callable[[Any], Any], *, limit_ms: int) -> None:
+        """`build` runs on the writer's thread and must leave the connection as it is: no COMMIT, no `PRAGMA`."""
+        self._check()
+        await self._group.transact(lambda: self._writer.transact(build, limit_ms))
 
     async def open_run(self, opening: Opening) -> RunRow | None:
         self._check()

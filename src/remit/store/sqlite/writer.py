@@ -16,6 +16,7 @@ after it leaves the batch. Nothing lies between.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import os
 import threading
 import time
@@ -28,8 +29,10 @@ import apsw
 from remit.clock import Clock
 from remit.errors import StoreUnavailable
 from remit.store.batch import Answers
-from remit.store.protocol import BLOB_BYTES_MIN, Opening, Unit
+from remit.store.protocol import BLOB_BYTES_MIN, Loss, Opening, Unit
 from remit.store.sqlite.connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
+from remit.store.sqlite.file import connect_again
+from remit.store.sqlite.guest import Build, build_unit
 from remit.store.sqlite.units import Move, SomeLost, move_all, move_each, write_batch
 
 T = TypeVar("T")
@@ -37,6 +40,14 @@ T = TypeVar("T")
 _LOG_LOOKED_AT_EVERY = 32  # commits
 _LOG_WAIT_MS = 200  # for the readers to leave
 _LOG_PAUSE_S = 5.0  # after a wait in vain
+
+
+class _Unwritten(Exception):
+    """The unit lost, and the caller's rows with it."""
+
+    def __init__(self, unit: Unit, lost: Loss) -> None:
+        super().__init__(lost)
+        self.unit, self.lost = unit, lost
 
 
 class SqliteWriter:
@@ -80,6 +91,11 @@ class SqliteWriter:
 
         return await self.run(transaction)
 
+    async def transact(self, build: Build, limit_ms: int) -> tuple[Unit, Loss | None]:
+        """Write a unit and the caller's own rows in one transaction; with a reason where neither was written."""
+        context = contextvars.copy_context()
+        return await self.run(lambda: context.run(self._transact, build, limit_ms))
+
     async def run(self, act: Callable[[], T]) -> T:
         """Run `act` on the writer's thread, alone with the connection."""
 
@@ -101,10 +117,46 @@ class SqliteWriter:
             answers = transact(connection, lambda: self._write(units, openings, move_all), patience_s=patience_s)
         except SomeLost:
             answers = transact(connection, lambda: self._write(units, openings, move_each), patience_s=patience_s)
+        self._note_commit()
+        return answers
+
+    def _transact(self, build: Build, limit_ms: int) -> tuple[Unit, Loss | None]:
+        self._check_file()
+        connection = self._connection
+
+        def write() -> Unit:
+            unit = build_unit(connection, build, limit_ms)
+            (lost,) = write_batch(connection, [unit], [], self._clock.now(), move_each).lost
+            if lost is not None:
+                raise _Unwritten(unit, lost)
+            return unit
+
+        try:
+            unit = transact(connection, write)
+        except _Unwritten as exc:
+            return exc.unit, exc.lost
+        finally:
+            self._take_back(connection)
+        self._note_commit()
+        return unit, None
+
+    def _take_back(self, connection: apsw.Connection) -> None:
+        """Have a connection with nothing open again, whatever the caller did with this one.
+
+        A cursor that somebody keeps holds its snapshot, and no later transaction could begin on it.
+        """
+        try:
+            if connection.txn_state() == apsw.SQLITE_TXN_NONE:
+                return
+        except apsw.ConnectionClosedError:
+            pass
+        connection.close(True)
+        self._connection = connect_again(self._path)
+
+    def _note_commit(self) -> None:
         self._commits += 1
         if self._commits % _LOG_LOOKED_AT_EVERY == 0 and self._is_log_long():
             self._thread.submit(self._restart_log)
-        return answers
 
     def _write(self, units: Sequence[Unit], openings: Sequence[Opening], move: Move) -> Answers:
         # The clock is read under the lock: a lease can't run out in the queue.

@@ -9,8 +9,13 @@
 -- lease, status '' = as it is, lease_until 1 = give the lease back. It is never inserted: a run that is deleted in
 -- between divides by zero, and nothing is written.
 -- $17: journals that a unit is fenced by. They are locked before any run: rows are moved when all of them are sorted.
-WITH authority AS MATERIALIZED (
-  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($17::int8[]) ORDER BY run_key FOR SHARE
+-- `fair`, here and below: a row that many share is never free for who wants to move it. So all of them pass a lock at
+-- which they stand in line. Its first number is `remi` in ASCII, its second the journal.
+WITH fair AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($17::int8[]) AS f(key)
+), authority AS MATERIALIZED (
+  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($17::int8[]) AND (SELECT count(*) FROM fair) >= 0
+  ORDER BY run_key FOR SHARE
 ), won AS (
   INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
     head, seq, post_head, post_seq, epoch, worker, lease_until)
@@ -108,15 +113,22 @@ SELECT run_key, head, lease_until FROM made;
 
 -- name: share_fences
 -- Keep journals where they end until this transaction is over, and let others do the same.
+WITH fair AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($1::int8[]) AS f(key)
+)
 SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until, 0 AS now
-FROM remit.run WHERE run_key = ANY($1::int8[]) ORDER BY run_key FOR SHARE;
+FROM remit.run WHERE run_key = ANY($1::int8[]) AND (SELECT count(*) FROM fair) >= 0 ORDER BY run_key FOR SHARE;
 
 -- name: lock_runs
 -- Before a transaction of several statements: all rows that it may touch, as everybody locks them: journals of
 -- authority first, then by run key. The clock is read when they are locked.
-WITH held AS MATERIALIZED (
+WITH fair AS MATERIALIZED (
+  SELECT pg_advisory_xact_lock(1919249769, (f.run_key % 2147483647)::int4) FROM (
+    SELECT run_key FROM remit.run WHERE run_key = ANY($1::int8[]) AND run = 'remit:authority' ORDER BY run_key
+  ) AS f
+), held AS MATERIALIZED (
   SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until
-  FROM remit.run WHERE run_key = ANY($1::int8[])
+  FROM remit.run WHERE run_key = ANY($1::int8[]) AND (SELECT count(*) FROM fair) >= 0
   ORDER BY run <> 'remit:authority', run_key FOR UPDATE
 )
 SELECT held.*, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) AS now FROM held;
