@@ -257,26 +257,21 @@ async def test_two_processes_with_effects_and_grants_in_reverse_order_never_wait
     assert failed == []
 
 
-async def test_a_grant_comes_through_while_two_processes_never_stop_to_cross(store, rival, authority):  # proves: GATE-2
-    """Those who share the journal come and go, and it is hardly ever free."""
-    hands = {p: [await open_held(p, f"{n}-{i}") for i in range(8)] for n, p in enumerate((store, rival))}
-    is_over = asyncio.Event()
-
-    async def cross(process: PostgresStore, hand: Hand) -> None:
-        while not is_over.is_set():
-            fence = Hand(store, (await read_stored(store, authority.row.run_key)).row)
-            unit = effect(Hand(process, (await read_stored(store, hand.row.run_key)).row), fence)
-            try:
-                await process.append(unit)
-            except Moved:
-                pass
-
-    crossings = asyncio.gather(*(cross(process, hand) for process, mine in hands.items() for hand in mine))
-    async with asyncio.timeout(30):
-        for _ in range(20):
-            await store.append(authority.step())
-    is_over.set()
-    await crossings
+@pytest.mark.parametrize("marks", [(), (Reserve("day", 1, 5),)])
+async def test_who_crosses_later_stands_in_line_behind_a_grant_that_waits(
+    store, rival, authority, outside, marks
+):  # proves: GATE-2
+    """Or a grant would wait as long as there are two who cross: those who share a row don't heed who wants it alone."""
+    hand = await open_held(rival, "po-1")
+    unit = effect(hand, authority, *marks)
+    async with outside.transaction():
+        await outside.execute(Q["share_fences"], [authority.row.run_key])
+        grant = asyncio.create_task(store.append(authority.step()))
+        await waiting(outside, 1)
+        crossing = asyncio.create_task(answers(rival, unit))
+        await waiting(outside, 2)
+    await grant
+    assert await crossing == ["authority"]
 
 
 # -- questions and announcements --------------------------------------------------------------------------------------
@@ -372,9 +367,6 @@ async def test_marks_are_planned_for_full_tables_while_they_are_empty(store):
         "drop_keys": (none, none),
         "drop_ceilings": (none, none),
         "close_asks": (none, none),
-        "list_asks": (TENANT, "x", 0, 20),
-        "read_ask": (TENANT, "x"),
-        "read_outbox": (0, 20),
         "hold_keys": (none, none),
         "hold_ceilings": (none, none),
         "set_keys": (*[none] * 5,),
@@ -383,6 +375,13 @@ async def test_marks_are_planned_for_full_tables_while_they_are_empty(store):
     }.items():
         plan = "\n".join(row[0] for row in await connection.fetch("EXPLAIN " + Q[name], *values))
         assert "Seq Scan" not in plan and "Nested Loop" not in plan, plan
+
+
+async def test_the_inbox_is_read_in_the_order_of_its_index_however_young_the_tables_are(store):
+    for name, values in {"list_asks": (TENANT, "x", 0, 20), "read_ask": (TENANT, "x"), "read_outbox": (0, 20)}.items():
+        rows = await store._read(lambda c, name=name, values=values: c.fetch("EXPLAIN " + Q[name], *values))
+        plan = "\n".join(row[0] for row in rows)
+        assert "Index" in plan and not any(word in plan for word in ("Seq Scan", "Bitmap", "Sort")), plan
 
 
 async def test_ceilings_and_runs_are_written_beside_their_old_versions(store, authority, outside):
