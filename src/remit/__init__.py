@@ -8,6 +8,7 @@ from remit.engine.flow import Flow, Step, flow, step
 from remit.engine.outcome import Outcome
 from remit.engine.run import Run, SyncRun
 from remit.engine.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
+from remit.engine.transaction import Transaction, transaction
 from remit.errors import (
     ApprovalRefused,
     AuthorityUnreadable,
@@ -100,6 +101,7 @@ __all__ = [
     "SyncInLoop",
     "SyncRun",
     "Tampered",
+    "Transaction",
     "ValueRefused",
     "ValueUnreadable",
     "Yes",
@@ -109,4 +111,5 @@ __all__ = [
     "run",
     "run_async",
     "step",
+    "transaction",
 ]

@@ -39,15 +39,19 @@ def test_windows_follow_the_risk_unless_the_contract_says_otherwise():  # proves
     assert Contract(version="1", resume="anyone", risk="high", window=timedelta(days=5)).window_us == 5 * 86_400_000_000
 
 
-async def test_a_flow_whose_resume_rule_names_roles_opens_no_run_in_this_version():  # proves: GATE-7
+async def test_a_run_whose_executor_holds_none_of_the_named_roles_ends_before_any_of_its_code():  # proves: GATE-3, GATE-7
+    begun = []
+
     @remit.flow(contract=Contract(version="1", resume={"buyer"}))
-    async def bought(run: remit.Run) -> None: ...
+    async def bought(run: remit.Run) -> None:
+        begun.append(run.id)
 
     async with remit.open("memory:") as rt:
-        with pytest.raises(remit.NotBuilt) as refused:
-            await rt.run(bought, id="r")
-        assert refused.value.code == "not_built"
-        assert await rt.list() == []
+        denied = await rt.run(bought, id="r")
+        assert (denied.status, denied.code, begun) == ("failed", "resume_denied", [])
+        await rt.grant("service:local", "buyer", by="user:ops")
+        assert (await rt.run(bought, id="s")).status == "completed"
+        assert begun == ["s"]
 
 
 def test_a_flow_without_a_contract_or_with_odd_parameters_is_refused():

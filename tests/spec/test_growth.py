@@ -98,7 +98,7 @@ async def test_a_step_costs_the_same_at_the_end_of_a_long_run_and_the_run_goes_o
         assert Path(database.make(None).removeprefix("sqlite:///")).stat().st_size < BYTES_MAX
     else:
         told = await told_by_postgres(database.make(None))
-        assert told["n_tup_ins"] == STEPS + 4  # opened, attempt, gate failed, parked
+        assert told["n_tup_ins"] == STEPS + 5  # remit:authority; opened, attempt, gate failed, parked
         assert (told["read"], told["n_tup_upd"], told["n_tup_del"]) == (0, 0, 0)
         assert told["size"] < BYTES_MAX
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from remit.clock import Clock
@@ -24,8 +24,8 @@ from remit.engine.parking import Parking
 from remit.engine.race import check_not_lost
 from remit.engine.replay import Replay
 from remit.engine.signals import AttemptClosed
-from remit.engine.writer import Conditions, Draft, JournalWriter
-from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost, Moved
+from remit.engine.writer import Conditions, Draft, JournalWriter, Seal
+from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import Status, move
@@ -163,6 +163,20 @@ class Attempt:
         except Moved:
             raise
         except Exception as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+
+    async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
+        """Make entries durable in a transaction of the application's. Raises Moved, and what its code raised.
+
+        Raises AttemptClosed where it was not written because the run or the store is lost.
+        """
+        await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        try:
+            await self.writer.append_within(build, limit_ms=limit_ms)
+        except (LeaseLost, StoreError, Tampered) as exc:
             self.close(exc)
             raise AttemptClosed from exc
 

@@ -13,7 +13,7 @@ question is gathered again, a bounded number of times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from remit.authority.gate import judge
 from remit.engine import asking
@@ -37,6 +37,8 @@ from remit.store.protocol import Mark, Reserve, TakeKey
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
+Write = Callable[[Turn, Wish, Sequence[Draft], tuple[Mark, ...]], Awaitable[None]]
+
 _TOLD = ("denied", "idempotency_conflict")  # outcome codes that the flow hears and may catch
 
 
@@ -54,9 +56,10 @@ async def may_go_on(turn: Turn) -> Ended | Parked | None:
     return ended(verdict.code, words, item=item, judged=GateJudged(question=question, verdict=verdict))
 
 
-async def cross(turn: Turn, wish: Wish) -> Permit | Decided:
+async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | Decided:
     """Let a call pass: a permit for an effect, or the answer to a question of the flow's own.
 
+    write: how judgement and intention become durable where that is not an append: in the application's transaction.
     Waits where it has to. Raises Denied and Conflict, which are recorded, and AttemptClosed where the turn ends.
     """
     moves = 0
@@ -66,7 +69,7 @@ async def cross(turn: Turn, wish: Wish) -> Permit | Decided:
         verdict = judge(question)
         try:
             if verdict.decision == "resume":
-                return await _pass(turn, wish, question, verdict)
+                return await _pass(turn, wish, question, verdict, write or _commit)
             await _turn_back(turn, wish, question, verdict)
         except Moved as moved:
             moves += 1
@@ -88,7 +91,7 @@ async def _look_again(turn: Turn, moved: Moved) -> None:
             raise AttemptClosed from exc
 
 
-async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Permit | Decided:
+async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, write: Write) -> Permit | Decided:
     """Commit the judgement and what it permits. This commit is the line: what comes later came too late."""
     attempt, boundary = turn.attempt, turn.attempt.boundary
     check_not_lost()
@@ -101,7 +104,7 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict) ->
         used = attempt.writer.draft(
             ApprovalUsed(ask=ask, item=item), name=wish.name, value=decided.reason or detail("")
         )
-        await _commit(turn, wish, [judged, used])
+        await write(turn, wish, [judged, used], ())
         return decided
     crossing = question.effect
     assert crossing is not None
@@ -116,7 +119,7 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict) ->
         reserved=reservations(question),
     )
     draft = attempt.writer.draft(intended, name=wish.name, value=wish.data, salt=wish.salt)
-    await _commit(turn, wish, [judged, draft], _marks(turn, wish, question, intended))
+    await write(turn, wish, [judged, draft], _marks(turn, wish, question, intended))
     permit = Permit(wish.name, boundary.effects[wish.name].intention, attempt.lease.epoch, intended.key)
     turn.permits.add(permit)
     return permit
@@ -151,11 +154,15 @@ async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], marks: tuple[
     attempt.check_held()
     wish.is_committed = True  # from here on a cancelled call no longer stops it
     try:
-        fence = turn.host.standing.fence
-        await attempt.append_if(drafts, Conditions(fence=fence, post_seq=attempt.post_seq, marks=marks))
+        await attempt.append_if(drafts, conditions_of(turn, marks))
     except Moved:
         wish.is_committed = False
         raise
+
+
+def conditions_of(turn: Turn, marks: tuple[Mark, ...]) -> Conditions:
+    """What must still be so at the commit: the authority that was judged by, and nothing posted since."""
+    return Conditions(fence=turn.host.standing.fence, post_seq=turn.attempt.post_seq, marks=marks)
 
 
 async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> None:

@@ -23,7 +23,7 @@ from remit.engine.halt import Parked
 from remit.engine.port import Answered, ask_outside
 from remit.engine.question import Wish
 from remit.engine.settling import settle
-from remit.engine.sink import DidNotHappen, Landed, NotLanded
+from remit.engine.sink import DidNotHappen, Effect, Landed, NotLanded
 from remit.engine.step import text_of, type_name
 from remit.engine.turn import Turn
 from remit.errors import ValueUnreadable
@@ -36,7 +36,7 @@ RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to 
 async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     """Whether it may be sent again now, by rule. False where it was settled, or waited for somebody."""
     effect, attempt = wish.effect, turn.attempt
-    assert effect is not None
+    assert isinstance(effect, Effect)
     told = attempt.boundary.resolved.get(view.intention)
     if told is not None and await _take_word(turn, wish, told):
         return False
@@ -57,7 +57,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
 async def _take_word(turn: Turn, wish: Wish, told: Resolved) -> bool:
     """Settle as a person said. False where the outcome that they gave does not fit the effect's type."""
     effect = wish.effect
-    assert effect is not None
+    assert isinstance(effect, Effect)
     if told.fact.state == "did_not_happen":
         answered = Answered("did_not_happen", None, DidNotHappen(f"{told.by} said so"), 0)
     else:
@@ -76,7 +76,7 @@ async def _take_word(turn: Turn, wish: Wish, told: Resolved) -> bool:
 async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
     """Ask outside, and settle where the answer is final; else why it is not."""
     effect = wish.effect
-    assert effect is not None
+    assert isinstance(effect, Effect)
     said: Any = await ask_outside(turn, effect, view.request, view.intended.key)
     if isinstance(said, Landed):
         await settle(turn, wish, Answered("ok", said.outcome, None, 0), found="probe")
@@ -98,7 +98,7 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
 async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
     """Whether "not landed" stays so."""
     effect, attempt = wish.effect, turn.attempt
-    assert effect is not None
+    assert isinstance(effect, Effect)
     if effect.sink is not None:
         return True
     if effect.lands_within is None or attempt.writer.now() <= view.at + effect.lands_within // MICROSECOND:
@@ -111,7 +111,7 @@ async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
 
 def _in_doubt(wish: Wish, view: EffectView, why: str) -> Parked:
     effect = wish.effect
-    assert effect is not None
+    assert isinstance(effect, Effect)
     raised = f"; it raised {type_name(wish.doubt)}: {text_of(wish.doubt)}" if wish.doubt is not None else ""
     found = f"; {why}" if why else ""
     words = (

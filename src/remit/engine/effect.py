@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from remit.engine.crossing import cross, denied
@@ -25,12 +26,14 @@ from remit.engine.port import Permit, touch
 from remit.engine.question import Wish
 from remit.engine.settling import is_lost, settle
 from remit.engine.signals import AttemptClosed
-from remit.engine.sink import REQUEST_BYTES_MAX, Effect
+from remit.engine.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.turn import Turn
 from remit.errors import DefinitionIncompatible, EffectFailed, Tampered, ValueRefused, ValueUnreadable
 from remit.facts.entry import SALT_BYTES
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
+
+Go = Callable[[Turn, Wish], Coroutine[Any, Any, Any]]
 
 
 async def perform(turn: Turn, effect: Effect[Any], name: str, request: Any, rests_on: tuple[str, ...]) -> Any:
@@ -43,18 +46,17 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, request: Any, rest
     with attempt.parking.open_call():
         recorded = await attempt.recall(name)
         data, _ = effect.request_codec.write(request, where=name)
-        _check_size(data, name)
-        _check_same(turn, name, data)
+        check_request(turn, name, data)
         if recorded is not None:
             return recall_outcome(turn, effect, recorded)
-        wish = Wish(name, effect, data, _salt(turn, name), rests_on, is_whole=attempt.replay.is_whole())
+        wish = Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=attempt.replay.is_whole())
         attempt.meet(wish)
-        return await _seen_through(turn, wish)
+        return await seen_through(turn, wish, _go)
 
 
-async def _seen_through(turn: Turn, wish: Wish) -> Any:
+async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     """Wait for it in the flow's task, while it runs in one of its own that a cancelled call does not end."""
-    task = asyncio.create_task(_go(turn, wish), name=f"remit-effect-{wish.name}")
+    task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
     in_flight = turn.attempt.in_flight
     in_flight.add(task)
     task.add_done_callback(in_flight.discard)
@@ -72,14 +74,14 @@ async def _seen_through(turn: Turn, wish: Wish) -> Any:
 async def _go(turn: Turn, wish: Wish) -> Any:
     """The call from its doubt, if it is in one, to its settlement."""
     effect, attempt = wish.effect, turn.attempt
-    assert effect is not None
+    assert isinstance(effect, Effect)
     while True:
         view = attempt.boundary.effects.get(wish.name)
         if view is not None and view.settled is None:
             if not await end_doubt(turn, wish, view):
                 continue  # settled, or it waited: look again
         elif view is not None and view.settled is not None and view.state != "did_not_happen":
-            return _outcome(turn, effect, wish.name, view.settled, view.outcome)
+            return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
         else:
             attempt.check_may_begin(wish.name)
         permit = await cross(turn, wish)
@@ -94,10 +96,10 @@ async def _go(turn: Turn, wish: Wish) -> Any:
         attempt.parking.wake()
         if settled.state == "did_not_happen":
             attempt.failed.add(wish.name)
-        return _outcome(turn, effect, wish.name, settled, value)
+        return outcome_of(turn, effect, wish.name, settled, value)
 
 
-def recall_outcome(turn: Turn, effect: Effect[Any], recorded: Recorded) -> Any:
+def recall_outcome(turn: Turn, effect: Outward[Any], recorded: Recorded) -> Any:
     """What a recorded call gives the flow: its outcome, or the error that the first run raised."""
     fact = recorded.fact
     if isinstance(fact, EffectRefused):
@@ -106,10 +108,10 @@ def recall_outcome(turn: Turn, effect: Effect[Any], recorded: Recorded) -> Any:
         what = f"{recorded.name!r} of run {turn.attempt.run_id!r} is recorded as {recorded.kind}"
         turn.attempt.close(Tampered(f"{what}, and the flow asks for an effect."))
         raise AttemptClosed
-    return _outcome(turn, effect, recorded.name, fact, recorded.value)
+    return outcome_of(turn, effect, recorded.name, fact, recorded.value)
 
 
-def _outcome(turn: Turn, effect: Effect[Any], name: str, settled: EffectSettled, value: bytes | None) -> Any:
+def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettled, value: bytes | None) -> Any:
     attempt = turn.attempt
     if is_lost(settled):
         words = f"{name} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
@@ -128,6 +130,12 @@ def _outcome(turn: Turn, effect: Effect[Any], name: str, settled: EffectSettled,
     raise failed
 
 
+def check_request(turn: Turn, name: str, data: bytes) -> None:
+    """Whether these bytes may be asked for. Raises ValueRefused; AttemptClosed where another request was intended."""
+    _check_size(data, name)
+    _check_same(turn, name, data)
+
+
 def _check_size(data: bytes, name: str) -> None:
     if len(data) > REQUEST_BYTES_MAX:
         raise ValueRefused(
@@ -143,7 +151,7 @@ def _check_same(turn: Turn, name: str, data: bytes) -> None:
         turn.attempt.check_open()
 
 
-def _salt(turn: Turn, name: str) -> bytes:
+def salt_of(turn: Turn, name: str) -> bytes:
     """The salt of this call's request, so that its digests compare with those of its question or intention."""
     boundary = turn.attempt.boundary
     effect, ask = boundary.effects.get(name), boundary.last_ask_of(name)

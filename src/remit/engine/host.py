@@ -42,6 +42,7 @@ class Standing:
 
     authority: Authority = field(default_factory=Authority)
     run_key: int = 0  # of `remit:authority`; 0 while that was not looked for
+    origin: str = ""  # of the ledger that it was looked for in
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property

@@ -20,7 +20,7 @@ from remit.authority.directory import Authority
 from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
 from remit.engine.place import place
-from remit.engine.sink import Effect
+from remit.engine.sink import Outward
 from remit.engine.step import type_name
 from remit.engine.turn import Turn
 from remit.errors import CallRefused
@@ -44,7 +44,7 @@ class Wish:
     """
 
     name: str
-    effect: Effect[Any] | None
+    effect: Outward[Any] | None
     data: bytes
     salt: bytes
     rests_on: tuple[str, ...] = ()

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
 
 from remit.authority.rule import Approval
-from remit.engine import approve, draw, effect, evidence, wait
+from remit.engine import approve, draw, effect, evidence, transaction, wait
 from remit.engine.approve import Yes
 from remit.engine.attempt import Attempt
 from remit.engine.flow import step_of
 from remit.engine.place import check_in_flow
 from remit.engine.sink import Effect
 from remit.engine.step import perform
+from remit.engine.transaction import Transaction
 from remit.engine.turn import Turn
 from remit.errors import CallRefused, NameAmbiguous
 from remit.facts.names import branch_segment, check_name, path
@@ -88,6 +89,16 @@ class Run:
         """
         return self._made(self.effect_call(fn, request, rests_on=rests_on))
 
+    def transact(
+        self, fn: Transaction[T], request: Any, /, *, rests_on: Collection[str] = ()
+    ) -> Coroutine[Any, Any, T]:
+        """Write rows of your own, in the database that holds the journal, exactly once: `await run.transact(book, o)`.
+
+        fn: a `@remit.transaction`. Raises EffectFailed where it rolled back (it raised, or took too long), CallRefused
+        `transact.risk`, `transact.store`, `transact.function`, and as `effect` does.
+        """
+        return self._made(self.transact_call(fn, request, rests_on=rests_on))
+
     def approve(
         self,
         name: str,
@@ -104,8 +115,10 @@ class Run:
 
         payload: what they are shown, byte for byte. While nobody has answered, the run waits and holds nothing.
         """
-        approval = Approval(roles, within, alone=alone, immaterial=immaterial)
-        return self._made(self.approve_call(name, payload, approval, rests_on))
+        call = self.approve_call(
+            name, payload, roles=roles, within=within, rests_on=rests_on, alone=alone, immaterial=immaterial
+        )
+        return self._made(call)
 
     def evidence(
         self,
@@ -144,8 +157,29 @@ class Run:
         name, names = self._take(fn.name), tuple(rests_on)
         return Call(self._attempt, name, lambda: effect.perform(self._turn, fn, name, request, names))
 
-    def approve_call(self, name: str, payload: Any, approval: Approval, rests_on: Collection[str]) -> Call:
+    def transact_call(self, fn: Transaction[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
+        """Name a transaction without beginning it."""
+        given: object = fn
+        if not isinstance(given, Transaction):
+            hint = "Declare it with `@remit.transaction`."
+            raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
+        name, names = self._take(fn.name), tuple(rests_on)
+        return Call(self._attempt, name, lambda: transaction.perform(self._turn, fn, name, request, names))
+
+    def approve_call(
+        self,
+        name: str,
+        payload: Any,
+        /,
+        *,
+        roles: Collection[str],
+        within: timedelta,
+        rests_on: Collection[str] = (),
+        alone: bool = False,
+        immaterial: Collection[str] = (),
+    ) -> Call:
         """Name a question without asking it."""
+        approval = Approval(roles, within, alone=alone, immaterial=immaterial)
         path_, names = self._take(check_name(name, "name of a question")), tuple(rests_on)
         return Call(self._attempt, path_, lambda: approve.perform(self._turn, path_, payload, approval, names))
 
@@ -215,6 +249,10 @@ class SyncRun:
         """Reach the outside world, behind the gate. As Run.effect."""
         return self._wait(self._run.effect(fn, request, rests_on=rests_on))
 
+    def transact(self, fn: Transaction[T], request: Any, /, *, rests_on: Collection[str] = ()) -> T:
+        """Write rows of your own, exactly once. As Run.transact."""
+        return self._wait(self._run.transact(fn, request, rests_on=rests_on))
+
     def approve(
         self,
         name: str,
@@ -256,6 +294,27 @@ class SyncRun:
     def effect_call(self, fn: Effect[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
         """Name a call of an effect without beginning it, for `gather` and `first`."""
         return self._run.effect_call(fn, request, rests_on=rests_on)
+
+    def transact_call(self, fn: Transaction[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
+        """Name a transaction without beginning it, for `gather` and `first`."""
+        return self._run.transact_call(fn, request, rests_on=rests_on)
+
+    def approve_call(
+        self,
+        name: str,
+        payload: Any,
+        /,
+        *,
+        roles: Collection[str],
+        within: timedelta,
+        rests_on: Collection[str] = (),
+        alone: bool = False,
+        immaterial: Collection[str] = (),
+    ) -> Call:
+        """Name a question without asking it, for `gather` and `first`."""
+        return self._run.approve_call(
+            name, payload, roles=roles, within=within, rests_on=rests_on, alone=alone, immaterial=immaterial
+        )
 
     def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Name a call without beginning it: `run.gather(run.call(fetch, a), run.call(fetch, b))`."""

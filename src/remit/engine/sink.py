@@ -60,7 +60,33 @@ class NotLanded:
     """A probe's answer: the other side knows nothing of this key."""
 
 
-class Effect(Generic[T]):
+class Outward(Generic[T]):
+    """What a run does at the boundary, as the gate sees it: by name and version, with a request as bytes."""
+
+    name: str
+    fn: Callable[..., Any]
+    version: str
+    connector: str  # digest of where it goes
+    business_key: str | None
+    request_codec: Codec[Any]
+    codec: Codec[Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain function, for tests and use outside a run. Raises CallRefused inside one."""
+        check_not_bare(self.name)
+        return self.fn(*args, **kwargs)
+
+    def check_function(self) -> None:
+        """Raises DeclarationRefused."""
+        fn: object = self.fn
+        if not callable(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise refused(self.name, "function", "it needs a function that returns one outcome")
+        version: object = self.version
+        if not isinstance(version, str) or not version:
+            raise refused(self.name, "version", "its version is text, and not empty")
+
+
+class Effect(Outward[T]):
     """Something that reaches the outside world. Made by `@remit.effect`; called by `run.effect`."""
 
     def __init__(
@@ -90,41 +116,29 @@ class Effect(Generic[T]):
         self.takes = _takes(name, fn)
         self.request_codec: Codec[Any] = codec_of_parameter(fn, 0)
         self.codec: Codec[Any] = codec_of_return(fn)
-        where = f"{fn.__module__}.{fn.__qualname__}" if hasattr(fn, "__qualname__") else type(fn).__qualname__
-        told = {"connector": connector, "doubt": doubt, "function": where, "sink": sink}
-        self.connector = sha256(_CONNECTOR_TAG + encode(told)).hexdigest()
+        self.connector = connector_digest(fn, {"connector": connector, "doubt": doubt, "sink": sink})
         self.__doc__ = fn.__doc__
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain function, for tests and use outside a run. Raises CallRefused inside one."""
-        check_not_bare(self.name)
-        return self.fn(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<effect {self.name}>"
 
     def _check(self) -> None:
         name = self.name
-        fn: object = self.fn
-        if not callable(fn) or inspect.isgeneratorfunction(self.fn) or inspect.isasyncgenfunction(self.fn):
-            raise _refused(name, "function", "it needs a function that returns one outcome")
+        self.check_function()
         for field, value, known in (
             ("reversal", self.reversal, get_args(Reversal)),
             ("doubt", self.doubt, get_args(Doubt)),
             ("sink", self.sink, (None, *get_args(Sink))),
         ):
             if value not in known:
-                raise _refused(name, field, f"{field} {value!r} is none of {', '.join(map(str, known))}")
+                raise refused(name, field, f"{field} {value!r} is none of {', '.join(map(str, known))}")
         if (self.doubt == "probe") != (self.probe is not None):
-            raise _refused(name, "probe", 'doubt="probe" and a function `probe=` go together')
+            raise refused(name, "probe", 'doubt="probe" and a function `probe=` go together')
         if self.doubt == "resend" and self.sink != "dedupes":
-            raise _refused(name, "doubt", 'doubt="resend" needs sink="dedupes": a second request must do nothing')
-        version: object = self.version
-        if not isinstance(version, str) or not version:
-            raise _refused(name, "version", "its version is text, and not empty")
+            raise refused(name, "doubt", 'doubt="resend" needs sink="dedupes": a second request must do nothing')
         for field, length in (("lands_within", self.lands_within), ("timeout", self.timeout)):
             if length is not None and length <= timedelta(0):
-                raise _refused(name, field, f"{field} must be longer than nothing")
+                raise refused(name, field, f"{field} must be longer than nothing")
 
 
 def effect(
@@ -172,6 +186,12 @@ def effect(
     return declare if fn is None else declare(fn)
 
 
+def connector_digest(fn: Callable[..., Any], told: dict[str, object]) -> str:
+    """Digest of where an effect goes: its function, and what it says of the other side."""
+    where = f"{fn.__module__}.{fn.__qualname__}" if hasattr(fn, "__qualname__") else type(fn).__qualname__
+    return sha256(_CONNECTOR_TAG + encode({**told, "function": where})).hexdigest()
+
+
 def _takes(name: str, fn: Callable[..., Any]) -> frozenset[str]:
     """Which of `key` and `epoch` the function wants. Raises DeclarationRefused."""
     parameters = list(inspect.signature(fn).parameters.values())
@@ -179,9 +199,10 @@ def _takes(name: str, fn: Callable[..., Any]) -> frozenset[str]:
     named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)} & {"key", "epoch"}
     others = [p for p in positional if p.name != "epoch"]
     if len(others) != 1 or "key" not in named:
-        raise _refused(name, "parameters", "it takes one request and `key`: `def pay(order: Order, *, key: str)`")
+        raise refused(name, "parameters", "it takes one request and `key`: `def pay(order: Order, *, key: str)`")
     return frozenset(named)
 
 
-def _refused(name: str, field: str, what: str) -> DeclarationRefused:
+def refused(name: str, field: str, what: str) -> DeclarationRefused:
+    """The error for one wrong part of a declared effect."""
     return DeclarationRefused(f"Effect {name!r} can't be declared: {what}.", code=f"effect.{field}")

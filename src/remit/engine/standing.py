@@ -33,9 +33,10 @@ class Standpoint:
 
 async def look(host: Host) -> Standpoint:
     """The authority that is the newest now. Raises AuthorityUnreadable, where nothing may proceed."""
-    standing = host.standing
-    if not standing.run_key:
-        standing.run_key = (await row_of(host, AUTHORITY)).run_key
+    standing, origin = host.standing, host.store.ledger.origin
+    if standing.origin != origin:  # for the first time, or a two-method store that loaded its first run since
+        row = await row_of(host, AUTHORITY)
+        standing.run_key, standing.origin, standing.authority = row.run_key, origin, Authority()
     peek = await host.store.peek(standing.run_key)
     if peek is None:
         raise AuthorityUnreadable(f"The journal {AUTHORITY!r} is gone; nothing was done.")

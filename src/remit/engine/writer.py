@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from remit.clock import Clock
 from remit.engine.lease import Lease
@@ -62,6 +62,9 @@ class Conditions:
     fence: Fence | None = None
     post_seq: int | None = None
     marks: tuple[Mark, ...] = ()
+
+
+Seal = Callable[[Sequence[Draft], Conditions], Unit]
 
 
 class JournalWriter:
@@ -159,6 +162,37 @@ class JournalWriter:
                 raise
             self._pen = pen
             self._written(drafts, unit.entries)
+        except BaseException:
+            self._move, self._riding = first_move, [*riding, *self._riding]
+            raise
+        finally:
+            self._alone.set()
+            self._alone = None
+
+    async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
+        """Write all that rides, and what `build` drafts, in a transaction that the caller's own rows are part of.
+
+        build: is given the connection and `seal`, and returns what `seal` gave for its drafts;
+        awaited by a store whose connection is. Where anything fails nothing was written and the turn goes on.
+        """
+        await self.until_free()
+        self._alone = asyncio.Event()
+        riding, self._riding = self._riding, []
+        pen, first_move = self._pen, self._move
+        whole: list[Draft] = []
+        entries: tuple[Entry, ...] = ()
+
+        def seal(drafts: Sequence[Draft], conditions: Conditions) -> Unit:
+            nonlocal pen, whole, entries
+            pen, whole = self._pen.copy(), [*riding, *drafts]
+            unit = self._unit(pen, whole, first_move, conditions)
+            entries = tuple(unit.entries)
+            return unit
+
+        try:
+            await self._store.transact(lambda connection: build(connection, seal), limit_ms=limit_ms)
+            self._pen = pen
+            self._written(whole, entries)
         except BaseException:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise

@@ -13,53 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from remit.authority.directory import (
-    Authority,
-    check_disable,
-    check_enable,
-    check_grant,
-    check_link,
-    check_policy,
-    check_revoke,
-)
-from remit.authority.policy import policy_from
-from remit.clock import Clock, SystemClock
+from remit.clock import Clock
 from remit.engine import incidents
 from remit.engine.admit import Found, Order, check_flow, check_order, find, open_run, read_stored, verify
 from remit.engine.cancelling import cancel
 from remit.engine.claim_and_run import claim_and_run
-from remit.engine.deciding import Ask, Choice, decide, inbox, read_ask
 from remit.engine.dry import Judged, judge_dry
-from remit.engine.effected import Effected, effects
 from remit.engine.flow import Flow
-from remit.engine.host import Host, WholeClock
-from remit.engine.lease import LEASE_MS_DEFAULT, Keeper
-from remit.engine.liveness import enlist, retire
+from remit.engine.host import WholeClock
+from remit.engine.lease import LEASE_MS_DEFAULT
 from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
-from remit.engine.resolving import resolve
-from remit.engine.standing import act, look
 from remit.engine.watch import wait_for
-from remit.errors import Refused, StoreClosed, Tampered, ValueRefused
+from remit.errors import Refused, Tampered, ValueRefused
 from remit.faces.explain import Explanation, Why, explain, why
-from remit.faces.portal import Portal, refuse_inside_loop
-from remit.facts.fact import Fact
-from remit.facts.kinds import (
-    PolicySet,
-    PrincipalDisabled,
-    PrincipalEnabled,
-    PrincipalLinked,
-    RoleGranted,
-    RoleRevoked,
-)
+from remit.faces.opened import twin
+from remit.faces.people import People
 from remit.facts.names import check_id, check_principal
 from remit.facts.value import Codec
-from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Checkup, RunFilter, RunRow, Store, Stored
+from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
 
 P = ParamSpec("P")
@@ -71,28 +45,8 @@ THREADS_MAX = 64
 _UNTYPED: Codec[Any] = Codec(Any)
 
 
-def _twin(
-    method: Callable[Concatenate[Runtime, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Runtime, P], T]:
-    """The synchronous twin of an asynchronous method: the same call, waited for in the portal's loop."""
-
-    def call(self: Runtime, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._call(method.__name__, method(self, *args, **kwargs))
-
-    call.__name__, call.__doc__ = f"{method.__name__}_sync", f"`{method.__name__}` for plain code. {method.__doc__}"
-    return call
-
-
-class Runtime:
+class Runtime(People):
     """Runs flows on one store. Open it with `async with`, or with `with` for plain code."""
-
-    def __init__(self, store: Store, *, tenant: str, clock: Clock | None, lease_ms: int) -> None:
-        if not LEASE_MS_MIN <= lease_ms <= LEASE_MS_MAX:
-            raise Refused(f"A lease lasts {LEASE_MS_MIN} to {LEASE_MS_MAX} ms, not {lease_ms}.", code="lease.length")
-        self._store, self._clock = store, clock or SystemClock()
-        self._tenant, self._lease_ms = check_id(tenant, "tenant"), lease_ms
-        self._host: Host | None = None
-        self._portal: Portal | None = None
 
     # -- running ----------------------------------------------------------------------------------------------------
 
@@ -142,6 +96,15 @@ class Runtime:
         host = self._ready()
         async with asyncio.timeout(timeout):
             return outcome_of((await wait_for(host, id)).view, _UNTYPED)
+
+    async def cancel(self, id: str, *, by: str, reason: str = "") -> Outcome:
+        """Ask a run to end; how it stands after that. What it did outside stays done and is said.
+
+        One that nobody holds ends here; one under way stops at its next call; one in doubt waits until that is known.
+        """
+        host = self._ready()
+        check_principal(by, "principal")
+        return await cancel(host, id, by=by, reason=reason)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
@@ -198,101 +161,6 @@ class Runtime:
         host = self._ready()
         return await judge_dry(host, flow, await find(host, id))
 
-    # -- people -----------------------------------------------------------------------------------------------------
-
-    async def inbox(self, *, role: str | None = None, limit: int = 20, after: int = 0) -> builtins.list[Ask]:
-        """Questions that wait for a person, oldest first, each read from its verified journal.
-
-        role: only those that a holder of this role may answer. after: a question's number, to page on.
-        """
-        return await inbox(self._ready(), role=role, limit=limit, after=after)
-
-    async def ask(self, id: str) -> Ask:
-        """One question by its id, open or not. Raises ApprovalRefused `approval.absent`."""
-        return await read_ask(self._ready(), id)
-
-    async def decide(self, id: str, choice: Choice, *, by: str, seen: str, reason: str = "") -> Ask:
-        """Answer a question. The run is due then; no flow is run here.
-
-        choice: "approve" or "deny". by: a person, "user:dana". seen: `ask.version`, of what was shown.
-        Raises ApprovalRefused (`approval.decided`, `.void`, `.stale`, `.expired`, `.role`, `.self` ...), Refused
-        `run.ended`, Tampered: nothing was written.
-        """
-        host = self._ready()
-        check_principal(by, "decider")
-        if choice not in ("approve", "deny"):
-            raise Refused(f"{choice!r} is no answer; nothing was done.", code="approval.choice", hint=_CHOICE_HINT)
-        return await decide(host, id, choice, by=by, reason=reason, seen=seen)
-
-    async def cancel(self, id: str, *, by: str, reason: str = "") -> Outcome:
-        """Ask a run to end; how it stands after that. What it did outside stays done and is said.
-
-        One that nobody holds ends here; one under way stops at its next call; one in doubt waits until that is known.
-        """
-        host = self._ready()
-        check_principal(by, "principal")
-        return await cancel(host, id, by=by, reason=reason)
-
-    async def effects(
-        self, id: str | None = None, *, in_doubt: bool = False, limit: int = 50
-    ) -> builtins.list[Effected]:
-        """Effects of one run, or of all that are in doubt. in_doubt: only those."""
-        return await effects(self._ready(), run=id, in_doubt=in_doubt, limit=limit)
-
-    async def resolve(
-        self, id: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any = None
-    ) -> None:
-        """Say what became of an effect in doubt, and how that is known; the next turn of the run settles it by that.
-
-        outcome: of one that happened, as plain JSON types. Raises Refused `doubt.absent`, `doubt.resolved`,
-        `doubt.under_way`, `doubt.decider`, `doubt.evidence`.
-        """
-        host = self._ready()
-        check_principal(by, "principal")
-        if state not in ("ok", "did_not_happen"):
-            hint = "Say `ok` or `did_not_happen`."
-            raise Refused(f"{state!r} is no end of a doubt; nothing was done.", code="doubt.state", hint=hint)
-        await resolve(host, id, call, state, by=by, evidence=evidence, outcome=outcome)
-
-    # -- authority --------------------------------------------------------------------------------------------------
-
-    async def grant(self, principal: str, role: str, *, by: str, reason: str = "") -> int:
-        """Give a principal a role; the version of the directory from which it holds. Nobody grants to themselves."""
-        fact = RoleGranted(principal=principal, role=role)
-        return await self._act(fact, reason, by, lambda known: check_grant(known, principal, role, by))
-
-    async def revoke(self, principal: str, role: str, *, by: str, reason: str = "") -> int:
-        """Take a role from a principal; what was not committed before this returns is stopped by it."""
-        fact = RoleRevoked(principal=principal, role=role)
-        return await self._act(fact, reason, by, lambda known: check_revoke(known, principal, role, by))
-
-    async def disable(self, principal: str, *, by: str, reason: str = "") -> int:
-        """Let nothing go on under a principal."""
-        fact = PrincipalDisabled(principal=principal)
-        return await self._act(fact, reason, by, lambda known: check_disable(known, principal, by))
-
-    async def enable(self, principal: str, *, by: str, reason: str = "") -> int:
-        """Let a principal count again."""
-        fact = PrincipalEnabled(principal=principal)
-        return await self._act(fact, reason, by, lambda known: check_enable(known, principal, by))
-
-    async def link(self, principal: str, *, person: str, by: str, reason: str = "") -> int:
-        """Say that two principals are one person, for good: neither approves what the other asks for."""
-        fact = PrincipalLinked(person=person, principal=principal)
-        return await self._act(fact, reason, by, lambda known: check_link(known, principal, person, by))
-
-    async def set_policy(self, policy: Mapping[str, Any], *, by: str, reason: str = "") -> int:
-        """Set the operators' policy, whole; the stricter of it and a contract holds. Raises Refused `policy.*`."""
-        pin = policy_from(policy)
-        return await self._act(PolicySet(policy=pin), reason, by, lambda known: check_policy(known, pin, by))
-
-    async def authority(self) -> Authority:
-        """Directory and policy as they are now, read from their verified journal. Raises AuthorityUnreadable."""
-        return (await look(self._ready())).authority
-
-    async def _act(self, fact: Fact, reason: str, by: str, check: Callable[[Authority], None]) -> int:
-        return await act(self._ready(), fact, reason, by=by, check=check)
-
     # -- setting right ----------------------------------------------------------------------------------------------
 
     async def lift(self, id: str, *, by: str, reason: str) -> None:
@@ -310,112 +178,21 @@ class Runtime:
         """What is right and wrong with the store. Changes nothing."""
         return await self._ready().store.examine()
 
-    # -- opening and closing ------------------------------------------------------------------------------------------
-
-    async def open(self) -> Runtime:
-        """Open the store for the running event loop. `async with` does this. Raises StoreRefused, StoreUnavailable."""
-        if self._host is not None:
-            raise StoreClosed("The runtime is open already; nothing was done.", code="store.open")
-        await self._store.open()
-        me = enlist(self._clock.now())
-        self._host = Host(
-            store=self._store,
-            clock=self._clock,
-            tenant=self._tenant,
-            me=me,
-            lease_ms=self._lease_ms,
-            keeper=Keeper(self._store, me.worker, self._lease_ms),
-            threads=ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="remit-step"),
-        )
-        return self
-
-    async def close(self) -> None:
-        """Close the store. Runs under way are given up: others take them over, at the latest when a lease ran out."""
-        host, self._host = self._host, None
-        if host is not None:
-            try:
-                await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
-                host.threads.shutdown(wait=False)
-                await host.store.close()
-            finally:
-                retire(host.worker)
-
-    async def __aenter__(self) -> Runtime:
-        return await self.open()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    def __enter__(self) -> Runtime:
-        refuse_inside_loop("with remit.open(...)", "async with remit.open(...) as rt:")
-        self._portal = Portal()
-        try:
-            self._portal.call(self.open())
-        except BaseException:
-            self._portal.close()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        portal, self._portal = self._portal, None
-        if portal is not None:
-            try:
-                portal.call(self.close())
-            finally:
-                portal.close()
-
-    def _ready(self) -> Host:
-        if self._host is None:
-            raise StoreClosed(
-                "The runtime is not open; nothing was done.", hint="Use it inside `async with remit.open(...)`."
-            )
-        return self._host
-
-    def _call(self, name: str, work: Coroutine[Any, Any, T]) -> T:
-        try:
-            refuse_inside_loop(f"rt.{name}_sync(...)", f"await rt.{name}(...)")
-            if self._portal is None:
-                raise StoreClosed(
-                    "The runtime was not opened for plain code; nothing was done.",
-                    code="sync.not_open",
-                    hint="Open it with `with remit.open(...) as rt:`.",
-                )
-        except BaseException:
-            work.close()
-            raise
-        return self._portal.call(work)
-
-    run_sync = _twin(run)
-    start_sync = _twin(start)
-    resume_sync = _twin(resume)
-    wait_sync = _twin(wait)
-    show_sync = _twin(show)
-    read_sync = _twin(read)
-    list_sync = _twin(list)
-    verify_sync = _twin(verify)
-    check_sync = _twin(check)
-    explain_sync = _twin(explain)
-    why_sync = _twin(why)
-    judge_sync = _twin(judge)
-    inbox_sync = _twin(inbox)
-    ask_sync = _twin(ask)
-    decide_sync = _twin(decide)
-    cancel_sync = _twin(cancel)
-    effects_sync = _twin(effects)
-    resolve_sync = _twin(resolve)
-    grant_sync = _twin(grant)
-    revoke_sync = _twin(revoke)
-    disable_sync = _twin(disable)
-    enable_sync = _twin(enable)
-    link_sync = _twin(link)
-    set_policy_sync = _twin(set_policy)
-    authority_sync = _twin(authority)
-    lift_sync = _twin(lift)
-    doctor_sync = _twin(doctor)
+    run_sync = twin(run)
+    start_sync = twin(start)
+    resume_sync = twin(resume)
+    wait_sync = twin(wait)
+    show_sync = twin(show)
+    read_sync = twin(read)
+    list_sync = twin(list)
+    verify_sync = twin(verify)
+    check_sync = twin(check)
+    explain_sync = twin(explain)
+    why_sync = twin(why)
+    judge_sync = twin(judge)
+    cancel_sync = twin(cancel)
+    lift_sync = twin(lift)
+    doctor_sync = twin(doctor)
 
 
 def open(
@@ -462,6 +239,3 @@ def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | N
             hint="Give it: `rt.run(flow, input, id=...)`.",
         ) from exc
     return Order(id, executor, behalf, data)
-
-
-_CHOICE_HINT = "Answer `approve` or `deny`."

@@ -50,6 +50,8 @@ SCHEMA = 2
 class MemoryStore(Opened):
     """A store in this object; see the protocol. clock: replaces this machine's clock, and the ledger says so."""
 
+    transacts: Literal["", "plain", "awaited"] = ""
+
     def __init__(self, *, clock: Clock | None = None) -> None:
         super().__init__()
         self.url = "memory:"

@@ -340,6 +340,7 @@ class Store(Protocol):
     """Everything that the engine needs of a database. All methods raise StoreUnavailable and StoreClosed."""
 
     url: str
+    transacts: Literal["", "plain", "awaited"]  # how `transact` calls `build`; "" where it can't
 
     @property
     def ledger(self) -> Ledger: ...

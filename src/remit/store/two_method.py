@@ -169,12 +169,15 @@ class TwoMethodStore(MemoryStore):
         """The first run that is loaded says which ledger this is; one of another ledger can't be served beside it."""
         if origin == self.ledger.origin:
             return
-        if self._state.runs:
+        if any(not kept.row.run.startswith(RESERVED_PREFIX) for kept in self._state.runs.values()):
             raise StoreRefused(
                 f"Nothing was done: run {run!r} is of ledger {origin}, and this store has one of {self.ledger.origin}.",
                 code="store.ledger",
                 hint="Open a store of its own for it.",
             )
+        with self._lock:
+            for key in list(self._state.runs):
+                self._state.forget(key)  # journals of Remit's own, of the ledger that this turned out not to be
         self._ledger = replace(self.ledger, origin=origin)
 
     async def _save(self, draft: Draft, key: int) -> None:

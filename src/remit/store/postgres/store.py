@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from remit.clock import Clock
 from remit.errors import CommitUnknown, StoreClosed
@@ -75,6 +75,8 @@ class PostgresStore(Opened):
     url: `postgresql://user:password@host:port/database`; what it leaves out comes from `PGHOST`, `~/.pgpass` and
     so on. Raises Refused `url.refused`. clock: replaces the database's clock, and the ledger says so from then on.
     """
+
+    transacts: Literal["", "plain", "awaited"] = "awaited"
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import apsw
 
@@ -71,6 +71,8 @@ class SqliteStore(Opened):
     beside: make Remit's tables in a database that has tables of yours already, for `transact`; asked for once,
     since a wrong path would otherwise write into somebody else's database.
     """
+
+    transacts: Literal["", "plain", "awaited"] = "plain"
 
     def __init__(
         self, url_or_path: str | os.PathLike[str], *, clock: Clock | None = None, beside: bool = False

@@ -1,0 +1,146 @@
+"""People: what is asked of them, what they answer, what they found out, and what they may.
+
+    inbox, ask, decide       questions of runs that wait for somebody's yes
+    effects, resolve         what was done outside, and what nobody knows of until a person says
+    grant ... set_policy     the directory and the operators' policy, in the journal `remit:authority`
+
+Each act is checked against the newest directory and written behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from remit.authority.directory import (
+    Authority,
+    check_disable,
+    check_enable,
+    check_grant,
+    check_link,
+    check_policy,
+    check_revoke,
+)
+from remit.authority.policy import policy_from
+from remit.engine.deciding import Ask, Choice, decide, inbox, read_ask
+from remit.engine.effected import Effected, effects
+from remit.engine.resolving import resolve
+from remit.engine.standing import act, look
+from remit.errors import Refused
+from remit.faces.opened import Opened, twin
+from remit.facts.fact import Fact
+from remit.facts.kinds import (
+    PolicySet,
+    PrincipalDisabled,
+    PrincipalEnabled,
+    PrincipalLinked,
+    RoleGranted,
+    RoleRevoked,
+)
+from remit.facts.names import check_principal
+
+
+class People(Opened):
+    """What a runtime has for people."""
+
+    # -- questions -----------------------------------------------------------------------------------------------------
+
+    async def inbox(self, *, role: str | None = None, limit: int = 20, after: int = 0) -> list[Ask]:
+        """Questions that wait for a person, oldest first, each read from its verified journal.
+
+        role: only those that a holder of this role may answer. after: a question's number, to page on.
+        """
+        return await inbox(self._ready(), role=role, limit=limit, after=after)
+
+    async def ask(self, id: str) -> Ask:
+        """One question by its id, open or not. Raises ApprovalRefused `approval.absent`."""
+        return await read_ask(self._ready(), id)
+
+    async def decide(self, id: str, choice: Choice, *, by: str, seen: str, reason: str = "") -> Ask:
+        """Answer a question. The run is due then; no flow is run here.
+
+        choice: "approve" or "deny". by: a person, "user:dana". seen: `ask.version`, of what was shown.
+        Raises ApprovalRefused (`approval.decided`, `.void`, `.stale`, `.expired`, `.role`, `.self` ...), Refused
+        `run.ended`, Tampered: nothing was written.
+        """
+        host = self._ready()
+        check_principal(by, "decider")
+        if choice not in ("approve", "deny"):
+            raise Refused(f"{choice!r} is no answer; nothing was done.", code="approval.choice", hint=_CHOICE_HINT)
+        return await decide(host, id, choice, by=by, reason=reason, seen=seen)
+
+    # -- effects -----------------------------------------------------------------------------------------------------------
+
+    async def effects(self, id: str | None = None, *, in_doubt: bool = False, limit: int = 50) -> list[Effected]:
+        """Effects of one run, or of all that are in doubt. in_doubt: only those."""
+        return await effects(self._ready(), run=id, in_doubt=in_doubt, limit=limit)
+
+    async def resolve(
+        self, id: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any = None
+    ) -> None:
+        """Say what became of an effect in doubt, and how that is known; the next turn of the run settles it by that.
+
+        outcome: of one that happened, as plain JSON types. Raises Refused `doubt.absent`, `doubt.resolved`,
+        `doubt.under_way`, `doubt.decider`, `doubt.evidence`.
+        """
+        host = self._ready()
+        check_principal(by, "principal")
+        if state not in ("ok", "did_not_happen"):
+            hint = "Say `ok` or `did_not_happen`."
+            raise Refused(f"{state!r} is no end of a doubt; nothing was done.", code="doubt.state", hint=hint)
+        await resolve(host, id, call, state, by=by, evidence=evidence, outcome=outcome)
+
+    # -- authority --------------------------------------------------------------------------------------------------
+
+    async def grant(self, principal: str, role: str, *, by: str, reason: str = "") -> int:
+        """Give a principal a role; the version of the directory from which it holds. Nobody grants to themselves."""
+        fact = RoleGranted(principal=principal, role=role)
+        return await self._act(fact, reason, by, lambda known: check_grant(known, principal, role, by))
+
+    async def revoke(self, principal: str, role: str, *, by: str, reason: str = "") -> int:
+        """Take a role from a principal; what was not committed before this returns is stopped by it."""
+        fact = RoleRevoked(principal=principal, role=role)
+        return await self._act(fact, reason, by, lambda known: check_revoke(known, principal, role, by))
+
+    async def disable(self, principal: str, *, by: str, reason: str = "") -> int:
+        """Let nothing go on under a principal."""
+        fact = PrincipalDisabled(principal=principal)
+        return await self._act(fact, reason, by, lambda known: check_disable(known, principal, by))
+
+    async def enable(self, principal: str, *, by: str, reason: str = "") -> int:
+        """Let a principal count again."""
+        fact = PrincipalEnabled(principal=principal)
+        return await self._act(fact, reason, by, lambda known: check_enable(known, principal, by))
+
+    async def link(self, principal: str, *, person: str, by: str, reason: str = "") -> int:
+        """Say that two principals are one person, for good: neither approves what the other asks for."""
+        fact = PrincipalLinked(person=person, principal=principal)
+        return await self._act(fact, reason, by, lambda known: check_link(known, principal, person, by))
+
+    async def set_policy(self, policy: Mapping[str, Any], *, by: str, reason: str = "") -> int:
+        """Set the operators' policy, whole; the stricter of it and a contract holds. Raises Refused `policy.*`."""
+        pin = policy_from(policy)
+        return await self._act(PolicySet(policy=pin), reason, by, lambda known: check_policy(known, pin, by))
+
+    async def authority(self) -> Authority:
+        """Directory and policy as they are now, read from their verified journal. Raises AuthorityUnreadable."""
+        return (await look(self._ready())).authority
+
+    async def _act(self, fact: Fact, reason: str, by: str, check: Callable[[Authority], None]) -> int:
+        return await act(self._ready(), fact, reason, by=by, check=check)
+
+    inbox_sync = twin(inbox)
+    ask_sync = twin(ask)
+    decide_sync = twin(decide)
+    effects_sync = twin(effects)
+    resolve_sync = twin(resolve)
+    grant_sync = twin(grant)
+    revoke_sync = twin(revoke)
+    disable_sync = twin(disable)
+    enable_sync = twin(enable)
+    link_sync = twin(link)
+    set_policy_sync = twin(set_policy)
+    authority_sync = twin(authority)
+
+
+_CHOICE_HINT = "Answer `approve` or `deny`."
