@@ -151,6 +151,21 @@ async def test_a_grant_in_the_same_batch_comes_first(store, authority):  # prove
     hand = await open_held(store, "po-1")
     unit, grant = effect(hand, authority), authority.step()
     assert await answers(store, unit, grant) == ["authority", ""]
+    held = await open_held(store, "held")  # a journal that is held fences no other way
+    unit = effect(Hand(store, (await read_stored(store, hand.row.run_key)).row), held)
+    assert await answers(store, unit, held.step()) == ["authority", ""]
+
+
+async def test_a_journal_of_authority_is_locked_before_every_run_whatever_their_keys(store, outside):
+    older, hand = await open_held(store, "older"), await open_held(store, "po-1")
+    authority = Hand(store, await open_run(store, AUTHORITY, worker=None))
+    async with outside.transaction():
+        await outside.execute("SELECT 1 FROM remit.run WHERE run_key = $1 FOR UPDATE", older.row.run_key)
+        batch = asyncio.create_task(answers(store, older.step(), hand.step(), authority.step()))
+        await waiting(outside, 1)
+        sql = "SELECT run FROM remit.run FOR UPDATE SKIP LOCKED"
+        assert [row["run"] for row in await outside.fetch(sql)] == ["older", "po-1"]
+    assert await batch == ["", "", ""]
 
 
 async def test_an_act_may_be_fenced_by_the_journal_that_it_extends(store, authority):
@@ -188,6 +203,9 @@ async def test_what_is_given_back_leaves_no_row(store, outside):
     assert await outside.fetchval("SELECT count(*) FROM remit.business_key") == 0
     assert [tuple(row) for row in await outside.fetch("SELECT scope, used FROM remit.ceiling")] == [("run", 3)]
     other = await open_held(store, "po-2")
+    await store.append(effect(hand, None, TakeKey("mine", "pay")))
+    await store.append(effect(other, None, FreeKey("mine")))
+    assert await store.read_key(TENANT, "mine") == KeyRow("po-1", "pay")
     taken = effect(other, None, TakeKey("k", "pay"), FreeKey("k"), TakeKey("k", "refund"))
     assert await answers(store, taken, effect(hand, None, TakeKey("k", "pay"))) == ["", "business"]
     assert await store.read_key(TENANT, "k") == KeyRow("po-2", "refund")
@@ -274,48 +292,6 @@ async def test_who_crosses_later_stands_in_line_behind_a_grant_that_waits(
     assert await crossing == ["authority"]
 
 
-# -- questions and announcements --------------------------------------------------------------------------------------
-
-
-async def test_who_has_read_up_to_a_number_never_finds_a_lower_one_afterwards(store, rival, outside):
-    hands = {p: [await open_held(p, f"{n}-{i}") for i in range(4)] for n, p in enumerate((store, rival))}
-    seen: list[int] = []
-    is_over = asyncio.Event()
-
-    async def announce(process: PostgresStore, hand: Hand) -> None:
-        for turn in range(10):
-            ask = OpenAsk(f"{hand.row.run}/{turn}", "pay", ("x",), 1, 2)
-            await process.append(effect(hand, None, Announce("asked", b"%d" % turn), ask))
-
-    async def read() -> None:
-        while not is_over.is_set():
-            seen.extend(row.number for row in await store.read_outbox(seen[-1] if seen else 0, 1_000))
-
-    reader = asyncio.create_task(read())
-    await asyncio.gather(*(announce(process, hand) for process, mine in hands.items() for hand in mine))
-    is_over.set()
-    await reader
-    seen.extend(row.number for row in await store.read_outbox(seen[-1], 1_000))
-    assert seen == [row["number"] for row in await outside.fetch("SELECT number FROM remit.outbox ORDER BY number")]
-    assert len(seen) == 80
-
-
-async def test_a_question_that_is_asked_anew_is_open_again_for_those_it_names_now(store):
-    hand = await open_held(store, "po-1")
-    await store.append(effect(hand, None, OpenAsk("a", "pay", ("old", "both"), 1, 2)))
-    await store.append(
-        effect(hand, None, CloseAsk("a"), OpenAsk("a", "pay", ("new", "both"), 3, 4), Announce("x", b""))
-    )
-    found = {role: await store.list_asks(AskFilter(TENANT, role)) for role in ("old", "new", "both", None)}
-    assert [len(asks) for asks in found.values()] == [0, 1, 1, 1]
-    (ask,) = found["new"]
-    assert (ask.roles, ask.asked_at, ask.is_open) == (("new", "both"), 3, True)
-    await store.append(effect(hand, None, OpenAsk("b", "pay", ("new",), 1, 2), CloseAsk("b"), CloseAsk("never")))
-    closed = await store.read_ask(TENANT, "b")
-    assert closed is not None and not closed.is_open
-    assert await store.list_asks(AskFilter(TENANT, "new")) == [ask]
-
-
 # -- lost answers -----------------------------------------------------------------------------------------------------
 
 
@@ -375,13 +351,6 @@ async def test_marks_are_planned_for_full_tables_while_they_are_empty(store):
     }.items():
         plan = "\n".join(row[0] for row in await connection.fetch("EXPLAIN " + Q[name], *values))
         assert "Seq Scan" not in plan and "Nested Loop" not in plan, plan
-
-
-async def test_the_inbox_is_read_in_the_order_of_its_index_however_young_the_tables_are(store):
-    for name, values in {"list_asks": (TENANT, "x", 0, 20), "read_ask": (TENANT, "x"), "read_outbox": (0, 20)}.items():
-        rows = await store._read(lambda c, name=name, values=values: c.fetch("EXPLAIN " + Q[name], *values))
-        plan = "\n".join(row[0] for row in rows)
-        assert "Index" in plan and not any(word in plan for word in ("Seq Scan", "Bitmap", "Sort")), plan
 
 
 async def test_ceilings_and_runs_are_written_beside_their_old_versions(store, authority, outside):

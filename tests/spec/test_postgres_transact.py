@@ -13,6 +13,8 @@ import pytest
 from remit.errors import CommitUnknown, LeaseLost, Moved, Refused, StoreUnavailable
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import link as postgres_link
+from remit.store.postgres import transact as postgres_transact
+from remit.store.postgres.locked import write_locked
 from remit.store.protocol import Fence, Reserve, Unit
 from tests.spec.test_postgres_store import outside, waiting
 from tests.support.journal import Hand, open_held, open_run, read_stored, read_view
@@ -212,7 +214,6 @@ async def test_a_constraint_that_is_looked_at_last_is_the_application_s_own(stor
 async def test_it_has_the_application_s_settings_and_leaves_no_trace(store, outside, postgres_database):
     name = name_of(postgres_database)
     await outside.execute(f'ALTER DATABASE "{name}" SET search_path = shop; CREATE SCHEMA shop')
-    await outside.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
     await outside.execute("CREATE TABLE shop.basket (id int8)")
     hand = await open_held(store, "po-1")
     role = f"{name}_role"
@@ -235,6 +236,30 @@ async def test_it_has_the_application_s_settings_and_leaves_no_trace(store, outs
         assert await outside.fetchval("SELECT count(*) FROM shop.basket") == 2
     finally:
         await outside.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+
+
+@pytest.mark.parametrize(("before", "commit"), [("off", "on"), ("remote_apply", "remote_apply")])
+async def test_its_commit_is_durable_whatever_the_database_or_the_application_set(
+    store, outside, postgres_database, monkeypatch, before, commit
+):  # proves: FX-6, RUN-3
+    await outside.execute(f'ALTER DATABASE "{name_of(postgres_database)}" SET synchronous_commit = {before}')
+    hand = await open_held(store, "po-1")
+    seen: list[str] = []
+
+    async def look(connection: Any, *rest: Any) -> Any:
+        for setting in ("synchronous_commit", "search_path", "enable_nestloop"):
+            seen.append(await connection.fetchval("SELECT pg_catalog.current_setting($1)", setting))
+        return await write_locked(connection, *rest)
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        if before == "off":
+            await connection.execute("SET synchronous_commit = off; SET search_path = nowhere")
+        return hand.step()
+
+    monkeypatch.setattr(postgres_transact, "write_locked", look)
+    await store.transact(build, limit_ms=LIMIT_MS)
+    assert seen == [commit, "pg_catalog", "off"]
 
 
 async def test_a_batch_that_waits_is_written_after_it(store, outside):  # proves: FX-6
@@ -303,6 +328,7 @@ async def test_both_or_neither_wherever_an_answer_was_cut(store, proxy, outside,
         is_written = True
     assert proxy.lost == (number < ANSWERS)
     assert is_written == (number >= ANSWERS - 1)  # only the answer to COMMIT comes too late to stop anything
+    await outside.fetch("SELECT 1 FROM remit.run FOR UPDATE NOWAIT")  # nothing is left at the server that holds it
     assert (1 in await invoices(outside)) == is_written
     assert (await read_stored(store, hand.row.run_key)).row.seq == 3 + is_written
     await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step(), 2)
@@ -327,6 +353,11 @@ async def test_a_caller_who_goes_away_leaves_both_or_neither(store, outside):  #
         caller.cancel()
     with pytest.raises(asyncio.CancelledError):
         await caller
-    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step(), 2)
+
+    async def build(connection: asyncpg.Connection) -> Unit:  # alone, so the one that was begun is over
+        await insert(connection, 2)
+        return Hand(store, (await read_stored(store, hand.row.run_key)).row).step()
+
+    await store.transact(build, limit_ms=LIMIT_MS)
     assert await invoices(outside) == [1, 2]
     assert len((await read_view(store, hand.row.run_key)).calls) == 2
