@@ -1,0 +1,181 @@
+"""`run.transact`: the application's own rows and the journal in one transaction, exactly once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from remit import Contract
+from tests.spec.conftest import Storage
+
+OPS = "user:ops"
+
+
+@dataclass
+class Booking:
+    account: str
+    amount: int
+
+
+class Broken(Exception):
+    pass
+
+
+def ledger_of(kind: str, fails: Callable[[Booking], None] = lambda booking: None) -> remit.Transaction[int]:
+    """The application's own table, written in the way of that database."""
+
+    @remit.transaction(name="book", business_key="account")
+    def plain(connection: Any, booking: Booking) -> int:
+        connection.execute("CREATE TABLE IF NOT EXISTS booked (account TEXT, amount INTEGER)")
+        connection.execute("INSERT INTO booked VALUES (?, ?)", (booking.account, booking.amount))
+        fails(booking)
+        return int(connection.execute("SELECT count(*) FROM booked").get)
+
+    @remit.transaction(name="book", business_key="account")
+    async def awaited(connection: Any, booking: Booking) -> int:
+        await connection.execute("CREATE TABLE IF NOT EXISTS booked (account text, amount int8)")
+        await connection.execute("INSERT INTO booked VALUES ($1, $2)", booking.account, booking.amount)
+        fails(booking)
+        return int(await connection.fetchval("SELECT count(*) FROM booked"))
+
+    return awaited if kind == "postgres" else plain
+
+
+def flow_of(book: remit.Transaction[int], **rules: Any) -> remit.Flow[int]:
+    @remit.flow(contract=Contract(version="1", resume="anyone", **rules))
+    async def booking(run: remit.Run, amount: int) -> int:
+        return await run.transact(book, Booking(f"a{amount}", amount))
+
+    return booking
+
+
+async def booked(rt: remit.Runtime, kind: str) -> int:
+    """How many rows the application has, read through another transaction that counts and rolls back."""
+    counted: list[int] = []
+
+    def plain(connection: Any) -> None:
+        there = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'booked'").get
+        counted.append(connection.execute("SELECT count(*) FROM booked").get if there else 0)
+        raise Broken
+
+    async def awaited(connection: Any) -> None:
+        there = await connection.fetchval("SELECT to_regclass('booked')")
+        counted.append(await connection.fetchval("SELECT count(*) FROM booked") if there else 0)
+        raise Broken
+
+    with pytest.raises(Broken):
+        await rt._ready().store.transact(awaited if kind == "postgres" else plain, limit_ms=5_000)
+    return counted[0]
+
+
+async def test_rows_and_journal_are_one_commit(database: Storage):  # proves: FX-6
+    flow = flow_of(ledger_of(database.kind))
+    async with database.open() as rt:
+        assert (await rt.run(flow, 5, id="r")).value == 1
+        assert (await rt.run(flow, 5, id="r")).value == 1  # recalled, not booked again
+        assert await booked(rt, database.kind) == 1
+        [told] = await rt.effects("r")
+        assert (told.call, told.state, told.outcome, told.calls) == ("book", "ok", 1, 1)
+        kinds = [line.kind for line in (await rt.explain("r")).timeline.lines]
+        assert kinds[2:5] == ["GateJudged", "EffectIntended", "EffectSettled"]
+        assert await rt.verify("r") is None
+
+
+async def test_what_raises_rolls_back_leaves_no_doubt_and_may_run_again(database: Storage):  # proves: FX-6, FX-11
+    trouble = [Broken("no money")]
+
+    def fails(_: Booking) -> None:
+        if trouble:
+            raise trouble.pop()
+
+    flow = flow_of(ledger_of(database.kind, fails))
+    async with database.open() as rt:
+        with pytest.raises(remit.EffectFailed) as failed:
+            await rt.run(flow, 5, id="r")
+        assert (failed.value.code, failed.value.detail) == ("effect.did_not_happen", "no money")
+        assert await booked(rt, database.kind) == 0
+        assert [told.state for told in await rt.effects("r")] == ["did_not_happen"]
+        assert (await rt.resume(flow, "r")).value == 1
+        assert await booked(rt, database.kind) == 1
+
+
+async def test_a_function_that_ends_the_transaction_itself_writes_nothing(database: Storage):  # proves: FX-6
+    @remit.transaction(name="book")
+    def plain(connection: Any, booking: Booking) -> int:
+        connection.execute("CREATE TABLE booked (account TEXT, amount INTEGER)")
+        connection.execute("COMMIT")
+        return 1
+
+    @remit.transaction(name="book")
+    async def awaited(connection: Any, booking: Booking) -> int:
+        await connection.execute("CREATE TABLE booked (account text, amount int8)")
+        await connection.execute("COMMIT")
+        return 1
+
+    flow = flow_of(awaited if database.kind == "postgres" else plain)
+    async with database.open() as rt:
+        with pytest.raises(remit.EffectFailed) as failed:
+            await rt.run(flow, 5, id="r")
+        assert failed.value.code == "effect.did_not_happen"
+        assert await booked(rt, database.kind) == 0
+
+
+async def test_one_that_takes_longer_than_its_part_of_the_lease_is_rolled_back(database: Storage):  # proves: FX-6
+    late = asyncio.Event()
+
+    @remit.transaction(name="book")
+    def plain(connection: Any, booking: Booking) -> int:
+        connection.execute("CREATE TABLE booked (account TEXT, amount INTEGER)")
+        connection.execute("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n").get
+        return 1
+
+    @remit.transaction(name="book")
+    async def awaited(connection: Any, booking: Booking) -> int:
+        await connection.execute("CREATE TABLE booked (account text, amount int8)")
+        await late.wait()
+        return 1
+
+    flow = flow_of(awaited if database.kind == "postgres" else plain)
+    async with database.open(lease_ms=3_000) as rt:
+        with pytest.raises(remit.EffectFailed) as failed:
+            await rt.run(flow, 5, id="r")
+        assert failed.value.error_type == "remit.errors.Refused"
+        assert await booked(rt, database.kind) == 0
+
+
+async def test_at_high_risk_and_on_a_store_without_rows_it_is_refused(storage: Storage):  # proves: FX-6
+    flow = flow_of(ledger_of(storage.kind), risk="high")
+    low = flow_of(ledger_of("sqlite"))
+    async with storage.open() as rt:
+        with pytest.raises(remit.CallRefused) as refused:
+            await rt.run(flow, 5, id="r")
+        assert refused.value.code == "transact.risk"
+        if storage.kind != "sqlite":
+            with pytest.raises(remit.CallRefused) as refused:
+                await rt.run(low, 5, id="s")
+            assert refused.value.code == ("transact.function" if storage.kind == "postgres" else "transact.store")
+
+
+async def test_the_gate_stands_before_a_transaction_as_before_every_effect(database: Storage):  # proves: FX-6, GATE-1
+    rule = remit.Rule(
+        approval=remit.Approval({"director"}, timedelta(hours=1)), ceiling=remit.Ceiling("amount", max=100, per="run")
+    )
+    flow = flow_of(ledger_of(database.kind), effects={"book": rule})
+    async with database.open() as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        over = await rt.run(flow, 101, id="over")
+        assert (over.status, over.code) == ("failed", "ceiling_exceeded")
+        assert (await rt.run(flow, 100, id="r")).code == "approval_needed"
+        assert await booked(rt, database.kind) == 0
+        [ask] = await rt.inbox()
+        await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
+        assert (await rt.resume(flow, "r")).value == 1
+        other = await rt.run(flow, 100, id="again")  # the same account from another run
+        assert (other.status, other.code) == ("failed", "idempotency_conflict")
+        assert await booked(rt, database.kind) == 1
