@@ -157,3 +157,28 @@ def test_a_forked_child_is_refused_what_its_parent_opened(storage: Storage):  # 
                 os._exit(1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert rt.run_sync(flow, id="r").value == 1
+
+
+async def test_a_cancelled_plain_flow_cancels_the_step_that_it_waits_for():  # proves: RUN-10
+    begun, stopped = asyncio.Event(), asyncio.Event()
+
+    @remit.step
+    async def long() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    def flow(run: remit.SyncRun) -> None:
+        run.step(long)
+
+    async with remit.open("memory:") as rt:
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        await asyncio.wait_for(stopped.wait(), 5)
+        assert [kind for kind in (await rt.show("r")).view.calls] == []

@@ -44,6 +44,7 @@ class Order:
     by: str
     behalf: str | None
     input: bytes
+    may_open: bool = True  # False: only a run that is there is gone on with
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ from remit.store.protocol import RunRow
 
 async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting: bool) -> Outcome:
     """Start a run or go on with it, until it ends or parks. Raises what stopped it, or LeaseHeld unless is_waiting."""
-    check_not_inside(order.run)
+    check_not_inside((host.store.ledger.origin, host.tenant, order.run))
     await host.introduce()
     has_waited = False
     while True:
@@ -92,7 +92,7 @@ async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited:
     has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
     """
     sent_ms = monotonic_ms()
-    made = await open_run(host, flow, order, is_held=True)
+    made = await open_run(host, flow, order, is_held=True) if order.may_open else None
     if made is not None:
         return await _hold_and_run(host, flow, made.view, made.row, sent_ms)
     found = await find(host, order.run)

@@ -32,8 +32,8 @@ from remit.engine.writer import Conditions, Draft
 from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
-from remit.facts.kinds import ApprovalUsed, EffectIntended, EffectRefused, GateJudged
-from remit.store.protocol import Mark, Reserve, TakeKey
+from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
+from remit.store.protocol import CloseAsk, Mark, Reserve, TakeKey
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
@@ -119,10 +119,20 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
         reserved=reservations(question),
     )
     draft = attempt.writer.draft(intended, name=wish.name, value=wish.data, salt=wish.salt)
-    await write(turn, wish, [judged, draft], _marks(turn, wish, question, intended))
+    void, closed = _unneeded(turn, wish, ask)
+    await write(turn, wish, [*void, judged, draft], (*closed, *_marks(turn, wish, question, intended)))
     permit = Permit(wish.name, boundary.effects[wish.name].intention, attempt.lease.epoch, intended.key)
     turn.permits.add(permit)
     return permit
+
+
+def _unneeded(turn: Turn, wish: Wish, used: str) -> tuple[list[Draft], list[Mark]]:
+    """A question that waits for this call although no rule asks for an answer any more."""
+    ask = turn.attempt.boundary.ask_of(wish.name)
+    if ask is None or ask.asked.ask == used:
+        return [], []
+    voided = ApprovalVoided(ask=ask.asked.ask, codes=["approval.not_needed"])
+    return [turn.attempt.writer.draft(voided, name=wish.name)], [CloseAsk(ask.asked.ask)]
 
 
 def _used(question: Question, turn: Turn) -> tuple[str, str]:

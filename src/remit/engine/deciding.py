@@ -77,14 +77,14 @@ class Ask:
 async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
     """Questions that wait, oldest first. A run that does not verify is set aside, and its question left out."""
     rows = await host.store.list_asks(AskFilter(host.tenant, role, limit, after))
-    asks = []
+    now, asks = host.clock.now(), []
     for row in rows:
         try:
             found = await find(host, row.run)
         except (Tampered, RunQuarantined):
             continue
         ask = found.view.boundary.asks.get(row.ask)
-        if ask is not None and ask.is_open:
+        if ask is not None and ask.is_open and now <= ask.asked.until:
             asks.append(shown(found.view, ask))
     return asks
 

@@ -70,6 +70,8 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
     await attempt.drain()
     if attempt.closed_by is not None:
         raise attempt.closed_by
+    if attempt.halted is not None:  # by a call that the flow left behind
+        return await finish(attempt, attempt.halted)
     if attempt.unasked:
         raise DefinitionIncompatible(tuple(sorted(attempt.unasked)), ())
     if attempt.boundary.in_doubt:

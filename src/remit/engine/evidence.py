@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from remit.authority.rules import evidence_until
 from remit.engine.draw import EPOCH
 from remit.engine.flow import Step
 from remit.engine.place import place
@@ -72,7 +73,9 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         view, fetcher = attempt.boundary.evidence.get(name), turn.fetchers.get(name)
         if view is None or fetcher is None:
             continue
-        if view.epoch == attempt.lease.epoch and attempt.writer.now() <= view.fact.until:
+        policy = turn.host.standing.authority.policy
+        until = evidence_until(policy, name, view.fact.as_of, view.fact.until)
+        if view.epoch == attempt.lease.epoch and attempt.writer.now() <= until:
             continue
         try:
             value = await _fetched(turn, fetcher)

@@ -9,17 +9,21 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
+
 from remit.engine.host import Host
 from remit.engine.journal import read_journal
 from remit.engine.reserved import SELF, TRIES, row_of, unit_of
-from remit.errors import LeaseLost, StoreUnavailable, Tampered
+from remit.errors import LeaseLost, Moved, StoreUnavailable, Tampered
 from remit.facts import chain, kinds
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted
 from remit.facts.machine import RESERVED_KINDS
-from remit.store.protocol import RunRow, Stored
+from remit.store.protocol import Announce, RunRow, Stored
 
 INCIDENTS = "remit:incidents"
+
+_ANNOUNCED = {"RunQuarantined": "run.quarantined", "QuarantineLifted": "run.lifted"}
 
 _log = logging.getLogger("remit")
 
@@ -42,9 +46,10 @@ async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[
         for _ in range(TRIES):
             unit = unit_of(host, await row_of(host, INCIDENTS), fact, words, by=by)
             unit.quarantine = overlay
+            unit.marks = (Announce(_ANNOUNCED[type(fact).__name__], msgspec.json.encode(fact)),)
             try:
                 return await host.store.append(unit)
-            except LeaseLost:
+            except (LeaseLost, Moved):
                 continue
     raise StoreUnavailable(f"The incident could not be written: others wrote {TRIES} times in between.")
 

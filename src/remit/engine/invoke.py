@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 from remit.engine.flow import Flow
@@ -21,11 +22,17 @@ def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
 async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
     arguments = (given,) if flow.takes_input else ()
-    token, outer = place.set("flow"), working_at.set((*working_at.get(), run.id))
+    token, outer = place.set("flow"), working_at.set((*working_at.get(), run.full_name))
     try:
         if flow.is_async:
             return await flow.fn(run, *arguments)
-        return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop), *arguments), flow.name)
+        under_way: set[Future[Any]] = set()
+        try:
+            return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop, under_way), *arguments), flow.name)
+        except asyncio.CancelledError:
+            for call in list(under_way):  # nobody is left to hear of them, as where an async flow is cancelled
+                call.cancel()
+            raise
     finally:
         working_at.reset(outer)
         place.reset(token)

@@ -11,9 +11,10 @@ from typing import Literal
 
 from remit.errors import CallRefused
 
+RunName = tuple[str, str, str]  # ledger, tenant, run id
 Place = Literal["flow", "step", "effect"]
 
-working_at: ContextVar[tuple[str, ...]] = ContextVar("remit_working_at", default=())
+working_at: ContextVar[tuple[RunName, ...]] = ContextVar("remit_working_at", default=())
 place: ContextVar[Place | None] = ContextVar("remit_place", default=None)
 
 
@@ -28,10 +29,12 @@ def check_in_flow(name: str) -> None:
         raise CallRefused(f"{name!r} was called inside {_A[inside]}'s body; nothing was done.", code="call.nested")
 
 
-def check_not_inside(run: str) -> None:
+def check_not_inside(run: RunName) -> None:
     """Raises CallRefused where a run waits for itself, which would never end."""
     if run in working_at.get():
-        raise CallRefused(f"Run {run!r} waits for itself; nothing was done.", code="call.own_run", hint=_OWN_RUN_HINT)
+        raise CallRefused(
+            f"Run {run[-1]!r} waits for itself; nothing was done.", code="call.own_run", hint=_OWN_RUN_HINT
+        )
 
 
 def check_not_bare(name: str) -> None:

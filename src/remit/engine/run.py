@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine
+from concurrent.futures import Future
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 from uuid import UUID
@@ -70,6 +71,12 @@ class Run:
     def id(self) -> str:
         """The run id."""
         return self._attempt.run_id
+
+    @property
+    def full_name(self) -> tuple[str, str, str]:
+        """Ledger, tenant and run id: no other run anywhere has the same."""
+        identity = self._attempt.view.identity
+        return identity.ledger, identity.tenant, identity.run
 
     def step(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, Any]:
         """Call a step: `await run.step(fetch_quote, sku)`. The outcome is durable before it is returned.
@@ -231,15 +238,20 @@ class Call(NamedTuple):
 class SyncRun:
     """A run, as its plain synchronous flow sees it. The flow has a thread of its own; a call waits for its outcome."""
 
-    __slots__ = ("_loop", "_run")
+    __slots__ = ("_loop", "_run", "_under_way")
 
-    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop) -> None:
-        self._run, self._loop = run, loop
+    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop, under_way: set[Future[Any]]) -> None:
+        self._run, self._loop, self._under_way = run, loop, under_way
 
     @property
     def id(self) -> str:
         """The run id."""
         return self._run.id
+
+    @property
+    def full_name(self) -> tuple[str, str, str]:
+        """Ledger, tenant and run id. As Run.full_name."""
+        return self._run.full_name
 
     def step(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Any:
         """Call a step and wait for its outcome, which is durable before it is returned. Raises as Run.step."""
@@ -322,7 +334,7 @@ class SyncRun:
 
     def branch(self, name: str) -> SyncRun:
         """The same run under a path of its own."""
-        return SyncRun(self._run.branch(name), self._loop)
+        return SyncRun(self._run.branch(name), self._loop, self._under_way)
 
     def gather(self, *calls: Call) -> list[Any]:
         """Make all calls side by side; their outcomes in order."""
@@ -355,7 +367,12 @@ class SyncRun:
         return self._wait(drawn())
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        future = asyncio.run_coroutine_threadsafe(call, self._loop)
+        self._under_way.add(future)
+        try:
+            return future.result()
+        finally:
+            self._under_way.discard(future)
 
 
 def _begun(calls: tuple[Call, ...]) -> list[Coroutine[Any, Any, Any]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 from remit.clock import Clock
 from remit.engine import incidents
@@ -36,11 +36,7 @@ from remit.facts.value import Codec
 from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 LOCAL = "service:local"
-THREADS_MAX = 64
 
 _UNTYPED: Codec[Any] = Codec(Any)
 
@@ -85,7 +81,7 @@ class Runtime(People):
         host = self._ready()
         view = (await find(host, id)).view
         check_flow(view, flow)
-        order = Order(id, view.opened.by, view.opened.behalf, view.input)
+        order = Order(id, view.opened.by, view.opened.behalf, view.input, may_open=False)
         return await claim_and_run(host, flow, order, is_waiting=wait)
 
     async def wait(self, id: str, *, timeout: float | None = None) -> Outcome:
