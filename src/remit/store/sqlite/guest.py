@@ -24,9 +24,10 @@ Build = Callable[[apsw.Connection], Unit]
 
 _PROGRESS_EVERY = 10_000  # instructions of SQLite's machine: some hundred microseconds
 
-_ENDS = {apsw.SQLITE_TRANSACTION}
-# Of the connection rather than of the rows; what is temporary would outlive the call, and could hide a table of ours.
+# Of the transaction or the connection rather than of the rows.
+# What is temporary would outlive the call, and could hide a table of ours.
 _NEVER = {
+    apsw.SQLITE_TRANSACTION,
     apsw.SQLITE_ATTACH,
     apsw.SQLITE_DETACH,
     apsw.SQLITE_CREATE_TEMP_INDEX,
@@ -66,7 +67,7 @@ def build_unit(connection: apsw.Connection, build: Build, limit_ms: int) -> Unit
     guard = _Guard()
     deadline = time.monotonic() + limit_ms / 1_000
     connection.authorizer = guard.authorize
-    connection.set_commit_hook(lambda: True)
+    connection.set_commit_hook(guard.refuse_commit)
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_EVERY)
     try:
         unit = build(connection)
@@ -74,10 +75,11 @@ def build_unit(connection: apsw.Connection, build: Build, limit_ms: int) -> Unit
         if time.monotonic() > deadline:
             _refuse_late(limit_ms)
         raise
-    except apsw.AuthError as exc:
-        if guard.denied in _ENDS:
+    except apsw.Error as exc:
+        if guard.is_ended:
             _refuse_ended(exc)
-        exc.add_note("Inside a transaction of Remit's, write rows of your own tables alone.")
+        if isinstance(exc, apsw.AuthError):
+            exc.add_note("Inside a transaction of Remit's, write rows of your own tables alone.")
         raise
     finally:
         _take_off(connection)
@@ -90,19 +92,22 @@ def build_unit(connection: apsw.Connection, build: Build, limit_ms: int) -> Unit
 
 
 class _Guard:
-    """Says no, and remembers what to."""
+    """Says no. is_ended: whether it was asked to end the transaction."""
 
     def __init__(self) -> None:
-        self.denied: int | None = None
+        self.is_ended = False
 
     def authorize(self, what: int, first: str | None, second: str | None, *_: Any) -> int:
-        if self._is_allowed(what, (first or "").lower(), (second or "").lower()):
-            return apsw.SQLITE_OK
-        self.denied = what
-        return apsw.SQLITE_DENY
+        self.is_ended = self.is_ended or what == apsw.SQLITE_TRANSACTION
+        is_allowed = self._is_allowed(what, (first or "").lower(), (second or "").lower())
+        return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY
+
+    def refuse_commit(self) -> bool:
+        self.is_ended = True
+        return True
 
     def _is_allowed(self, what: int, first: str, second: str) -> bool:
-        if what in _ENDS or what in _NEVER:
+        if what in _NEVER:
             return False
         if what in _TABLE_FIRST:
             return first not in OWN_TABLES
