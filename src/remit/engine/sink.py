@@ -16,11 +16,11 @@ no. Whatever else it raises leaves a doubt: the request may have arrived.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
 
 from remit.canonical import encode
 from remit.engine.flow import is_async
@@ -141,6 +141,34 @@ class Effect(Outward[T]):
                 raise refused(name, field, f"{field} must be longer than nothing")
 
 
+class Declare(Protocol):
+    """What makes an effect of a function, asynchronous or not; its outcome keeps its type."""
+
+    @overload
+    def __call__(self, fn: Callable[..., Coroutine[Any, Any, T]], /) -> Effect[T]: ...
+    @overload
+    def __call__(self, fn: Callable[..., T], /) -> Effect[T]: ...
+
+
+@overload
+def effect(fn: Callable[..., Coroutine[Any, Any, T]], /) -> Effect[T]: ...
+@overload
+def effect(fn: Callable[..., T], /) -> Effect[T]: ...
+@overload
+def effect(
+    *,
+    name: str | None = None,
+    reversal: Reversal = "irreversible",
+    doubt: Doubt = "ask",
+    probe: Callable[..., Any] | None = None,
+    sink: Sink | None = None,
+    lands_within: timedelta | None = None,
+    business_key: str | None = None,
+    version: str = "1",
+    connector: str = "",
+    timeout: timedelta | None = None,
+    undo: object = None,
+) -> Declare: ...
 def effect(
     fn: Callable[..., Any] | None = None,
     /,
@@ -183,7 +211,7 @@ def effect(
             undo=undo,
         )
 
-    return declare if fn is None else declare(fn)
+    return cast(Declare, declare) if fn is None else declare(fn)
 
 
 def connector_digest(fn: Callable[..., Any], told: dict[str, object]) -> str:
