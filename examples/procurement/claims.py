@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from examples.procurement.desk import Desk
 from examples.procurement.flow import Decision
@@ -25,6 +26,19 @@ class Claim:
     says: str
     found: str
     holds: bool
+
+
+@dataclass(frozen=True)
+class Played:
+    """An act at the bank that is over: what it claims, and its payments by why they were not made; "" was made."""
+
+    title: str
+    claims: list[Claim]
+    ends: Counter[str]  # by outcome code
+
+    @property
+    def paid(self) -> int:
+        return self.ends[""]
 
 
 @dataclass(frozen=True)
@@ -92,6 +106,23 @@ def take_stock(desk: Desk, file: Published, death: Death, refused: dict[str, Ref
     }
     written = {paper["run"]: (paper["paper"], paper["amount_pence"]) for paper in desk.papers(start)}
     return Month(file, death, counts, ledger, refused, sums, is_on_paper=said == written)
+
+
+def claims_at_the_end(acts: list[Played], counters: dict[str, Any]) -> list[Claim]:
+    """The bank's own count, over all acts: what the runs say was paid, and nothing twice."""
+    paid = sum(act.paid for act in acts)
+    return [
+        Claim(
+            "Payments at the bank, by its own count, are those that the runs know of",
+            f"{counters['payments']} of {paid}",
+            counters["payments"] == paid,
+        ),
+        Claim(
+            "Keys that the bank paid more than once",
+            str(counters["above_one"]),
+            counters["above_one"] == 0 and len(counters["by_key"]) == paid,
+        ),
+    ]
 
 
 def claims_of_a_death(month: Month) -> list[Claim]:

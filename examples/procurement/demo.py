@@ -5,6 +5,10 @@ February's are killed as well; then one saved decision is edited in the database
 "denied" to "approved", and two answers to that are shown: of a resume that trusts its log,
 and of Remit, which refuses that purchase and goes on with the others.
 
+Then payments leave by a bank, a process of its own, and the question is no longer whether a
+run can go on: a director is asked, three things change until Friday, a role is revoked, a
+process dies between a payment and its record, and January is paid to its end.
+
 The demo ends with 0 when everything that it says of itself was found to be so, else with 1.
 """
 
@@ -27,17 +31,22 @@ from rich.console import Console
 from rich.text import Text
 
 import remit
-from examples.procurement import claims, show, tamper
-from examples.procurement.claims import Claim, Death, Month
+from examples.procurement import claims, show, show_acts, tamper
+from examples.procurement.acts import director, friday, killed, revoked
+from examples.procurement.acts import january as january_paid
+from examples.procurement.bank import client
+from examples.procurement.claims import Claim, Death, Month, Played
 from examples.procurement.desk import FOLDER_DEFAULT, Desk
 from examples.procurement.ledger import read_ledger, saved_calls
 from examples.procurement.payments import MONTHS, Published, pounds, published, read_payment, repeats_of
+from examples.procurement.stage import open_stage
 from examples.procurement.watch import BrokeDown, Refusal, Sight, Worker, ask, check_end
 
 AT_ONCE = 8
 SECONDS_MAX = 60
 AGAIN = "The same call again, in a new process:"
 _LAST_STEPS = ("write_proposal", "write_denial")
+_ACTS = (director, friday, revoked, killed, january_paid)
 
 
 @dataclass(frozen=True)
@@ -104,6 +113,22 @@ def february(on: Console, desk: Desk) -> tuple[Month, list[Claim]]:
     ]
     on.print(show.claims(found))
     return month, found
+
+
+def at_the_bank(on: Console, desk: Desk, number: int) -> list[Claim]:
+    """The acts that pay, and what the bank says of all of them. number: of the first one's heading."""
+    with open_stage(desk.folder) as stage:
+        acts: list[Played] = []
+        for act in _ACTS:
+            on.print(show.heading(number + len(acts), act.TITLE))
+            acts.append(act.act(on, stage))
+            on.print(show.claims(acts[-1].claims))
+        counters = client.counters(stage.bank)
+    on.print(show.heading(number + len(acts), "At the bank"))
+    on.print(show_acts.closing(acts, counters))
+    found = claims.claims_at_the_end(acts, counters)
+    on.print(show.claims(found))
+    return [claim for act in acts for claim in act.claims] + found
 
 
 def live_and_die(on: Console, desk: Desk, planned: Plan) -> Death:
@@ -203,9 +228,10 @@ def at_a_clean_desk(folder: Path) -> Iterator[Desk]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             sys.exit(f"Another demo is at work in {folder}; nothing was done. Wait for it, or name another --folder.")
-        for name in ("ledger.db", "ledger.db-wal", "ledger.db-shm", "steps.log", "calls.log"):
+        databases = [f"{name}{end}" for name in ("ledger.db", "bank.db") for end in ("", "-wal", "-shm")]
+        for name in (*databases, "steps.log", "calls.log"):
             (folder / name).unlink(missing_ok=True)
-        for name in ("papers", "trusting"):
+        for name in ("papers", "trusting", *(act.__name__.rpartition(".")[2] for act in _ACTS)):
             shutil.rmtree(folder / name, ignore_errors=True)
         yield Desk(folder)
 
@@ -214,10 +240,14 @@ def further(desk: Desk, planned: Plan) -> list[tuple[str, str]]:
     """Commands that look at what the demo left."""
     script = Path(sys.executable).with_name("remit")
     command = f"{_near(script)} --store sqlite:///{_near(desk.ledger)}"
+    revoked_ = f"{_near(script)} --store sqlite:///{_near(desk.folder / 'revoked' / desk.ledger.name)}"
+    killed_ = f"{_near(script)} --store sqlite:///{_near(desk.folder / 'killed' / desk.ledger.name)}"
     return [
         (f"{command} list", "all runs"),
         (f"{command} explain {planned.waiting[0]}", "what happened in one of them, entry by entry"),
         (f"{command} verify {planned.denied}", "what is wrong with the one that was refused"),
+        (f"{revoked_} why {revoked.BEGUN.run}", "why a payment was not made"),
+        (f"{killed_} explain {killed.PAID.run}", "how a payment was found out"),
     ]
 
 
@@ -233,11 +263,12 @@ def tell(folder: Path) -> int:
     with at_a_clean_desk(folder) as desk:
         on.print(show.title(sum(len(file.rows) for file in files), files[0].licence))
         acts = [january(on, desk), february(on, desk)]
-        took = time.monotonic() - began
         made = [claim for _, found in acts for claim in found]
-        made.append(Claim("Under a minute", f"{took:.1f} s", took < SECONDS_MAX))
         on.print(show.heading(3, "Both months"))
         on.print(show.closing([month for month, _ in acts]))
+        made += at_the_bank(on, desk, 4)
+        took = time.monotonic() - began
+        made.append(Claim("Under a minute", f"{took:.1f} s", took < SECONDS_MAX))
         broken = [claim for claim in made if not claim.holds]
         on.print(show.verdict(len(made), broken, took, _near(desk.folder)))
         on.print(show.further(further(desk, plan(MONTHS[1]))))
