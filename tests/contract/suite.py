@@ -21,6 +21,7 @@ from remit.errors import LeaseLost, StoreClosed
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.store.protocol import (
     BLOB_BYTES_MIN,
+    AskFilter,
     Claim,
     Move,
     Renewal,
@@ -608,6 +609,13 @@ def every_act(store: Store, hand: Hand) -> list[Callable[[], Awaitable[Any]]]:
         lambda: store.read_row(TENANT, "po-1"),
         lambda: store.read_run(key),
         lambda: store.list_rows(RunFilter(TENANT)),
+        lambda: store.transact(lambda _: unit, limit_ms=1_000),
+        lambda: store.peek(key),
+        lambda: store.read_key(TENANT, "5eed"),
+        lambda: store.read_used(TENANT, "a"),
+        lambda: store.read_ask(TENANT, "a-1"),
+        lambda: store.list_asks(AskFilter(TENANT)),
+        lambda: store.read_outbox(0, 10),
         lambda: store.put_worker(WORKER_ROW),
         lambda: store.read_worker(WORKER),
         lambda: store.now(),

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from remit.store.file import FileStore
+from tests.contract.boundary import LastingBoundary
 from tests.contract.lasting import LastingContract
 from tests.contract.suite import Make
 
 
-class TestFileStore(LastingContract):
+class TestFileStore(LastingContract, LastingBoundary):
     """One document; a second store of it is refused while the first is open."""
 
     @pytest.fixture

@@ -7,11 +7,12 @@ import pytest
 from remit.clock import Clock
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Store
+from tests.contract.boundary import LastingBoundary
 from tests.contract.lasting import LastingContract
 from tests.contract.suite import Make
 
 
-class TestMemoryStore(LastingContract):
+class TestMemoryStore(LastingContract, LastingBoundary):
     """Opened again, the same object has the same ledger."""
 
     @pytest.fixture

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from remit.store.postgres import PostgresStore
+from tests.contract.boundary import SharedBoundary
 from tests.contract.lasting import SharedContract
 from tests.contract.suite import Make
 
 
-class TestPostgresStore(SharedContract):
+class TestPostgresStore(SharedContract, SharedBoundary):
     """One database; each store has connections of its own."""
 
     @pytest.fixture

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from remit.store.sqlite import SqliteStore
+from tests.contract.boundary import SharedBoundary
 from tests.contract.lasting import SharedContract
 from tests.contract.suite import Make
 
 
-class TestSqliteStore(SharedContract):
+class TestSqliteStore(SharedContract, SharedBoundary):
     """One file; each store has connections of its own."""
 
     @pytest.fixture

@@ -6,12 +6,13 @@ import pytest
 
 from remit.errors import StoreRefused
 from remit.store.two_method import TwoMethodStore
+from tests.contract.boundary import BoundaryContract
 from tests.contract.suite import Make, StoreContract
 from tests.support.journal import open_run
 from tests.support.keepers import Async, Plain
 
 
-class TestTwoMethodStore(StoreContract):
+class TestTwoMethodStore(StoreContract, BoundaryContract):
     """One object with plain methods, one with async ones."""
 
     @pytest.fixture(params=[Plain, Async])
