@@ -69,7 +69,7 @@ class People(Opened):
             raise Refused(f"{choice!r} is no answer; nothing was done.", code="approval.choice", hint=_CHOICE_HINT)
         return await decide(host, id, choice, by=by, reason=reason, seen=seen)
 
-    # -- effects -----------------------------------------------------------------------------------------------------------
+    # -- effects -----------------------------------------------------------------------------------------------------
 
     async def effects(self, id: str | None = None, *, in_doubt: bool = False, limit: int = 50) -> list[Effected]:
         """Effects of one run, or of all that are in doubt. in_doubt: only those."""
