@@ -32,7 +32,7 @@ class Claim:
 class Played:
     """An act at the bank that is over: what it claims, and its payments by why they were not made; "" was made."""
 
-    title: str
+    name: str
     claims: list[Claim]
     ends: Counter[str]  # by outcome code
 

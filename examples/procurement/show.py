@@ -40,7 +40,9 @@ def month_name(month: str) -> str:
 def title(count: int, licence: str) -> RenderableType:
     words = Text.assemble(
         ("Remit: work that comes back, and decisions that stay what they were\n", "bold"),
-        f"{count} payments that HM Treasury published, one run for each, on SQLite.\n",
+        f"{count} payments that HM Treasury published, one run for each, on SQLite.\n"
+        "First they are proposed on paper. Then they leave by a bank, and only while\n"
+        "they are still allowed.\n",
         (f"Contains public sector information licensed under\nthe {licence}.", "dim"),
     )
     return Panel(words, box=box.ROUNDED, border_style="cyan", padding=(0, 1))
@@ -154,7 +156,7 @@ def verdict(count: int, broken: list[Claim], took: float, folder: str) -> Render
         lines = "".join(f"\n  ✗ {claim.says}: {claim.found}" for claim in broken)
         return told((f"{len(broken)} of {count} claims do not hold, after {took:.1f} s:{lines}\n", "bold red"))
     return told(
-        (f"✓ All {count} claims of this demo hold", "bold green"),
+        (f"\n✓ All {count} claims of this demo hold", "bold green"),
         f"; it took {took:.1f} s.\nWhat it left is in {folder}, until the next one.\n",
     )
 

@@ -95,16 +95,13 @@ def reasons(run: str, then: datetime, now: datetime, found: Sequence[ReasonShown
         "What the gate finds, and what an approver would see of it:",
     )
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1), expand=True, show_edge=False)
-    table.add_column("")
     table.add_column("Check")
     table.add_column("Found")
     table.add_column(f"On {then:%A}", ratio=1)
     table.add_column(f"On {now:%A}", ratio=1)
     for reason in found:
         code = next((c for c in reason.codes if c == "approval.payload"), reason.codes[0])
-        table.add_row(
-            Text("✗", "bold red"), Text(reason.check), Text(code), Text(reason.then, "red"), Text(reason.now, "green")
-        )
+        table.add_row(Text(reason.check), Text(code, "bold red"), Text(reason.then, "red"), Text(reason.now, "green"))
     return Padding(Group(words, Text(""), table), _EDGE)
 
 
@@ -156,14 +153,16 @@ def closing(acts: Sequence[Played], counters: Mapping[str, Any]) -> RenderableTy
     table.add_column("Paid", justify="right")
     table.add_column("Not paid, because", ratio=1)
     for act in acts:
-        why = ", ".join(f"{count} {code}" for code, count in sorted(act.ends.items()) if code)
-        table.add_row(act.title.partition(":")[0].partition(",")[0], str(act.ends.total()), str(act.paid), why)
+        why = "\n".join(f"{count:2} {code}" for code, count in sorted(act.ends.items()) if code)
+        table.add_row(act.name, str(act.ends.total()), str(act.paid), why)
     table.add_section()
     wanted, paid = sum(act.ends.total() for act in acts), sum(act.paid for act in acts)
     table.add_row("All acts", str(wanted), str(paid), "", style="bold")
     requests, payments, above = (counters[name] for name in ("requests", "payments", "above_one"))
-    table.add_row("The bank's own count", str(requests), str(payments), f"above one payment to a key: {above}")
-    return Padding(table, (1, 0, 0, 0))
+    count = f"{requests} requests, {above} keys paid twice"
+    table.add_row("The bank's own count", "", str(payments), count)
+    note = "Who is denied, refused or revoked here is so by this example; it says nothing about a payment or a payee."
+    return Padding(Group(table, Padding(Text(note, "dim"), (1, 0, 0, 2))), (1, 0, 0, 0))
 
 
 def _pence(text: str | None) -> str:

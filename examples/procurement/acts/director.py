@@ -42,7 +42,7 @@ class Found:
 def act(on: Console, stage: Stage) -> Played:
     found = play(on, stage)
     ends = Counter(outcome.code for outcome in (found.small, found.large, found.denied))
-    return Played(TITLE, claims(found), ends)
+    return Played("Director", claims(found), ends)
 
 
 def play(on: Console, stage: Stage) -> Found:

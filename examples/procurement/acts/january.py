@@ -58,7 +58,7 @@ class Month:
 def act(on: Console, stage: Stage) -> Played:
     month = play(on, stage)
     on.print(show_acts.month(month))
-    return Played(TITLE, claims(month), month.ends)
+    return Played("January", claims(month), month.ends)
 
 
 def play(on: Console, stage: Stage) -> Month:
@@ -135,7 +135,7 @@ def _stock(
 ) -> Month:
     paid_waiting, status, doubts, total = seen
     ends, pence, found = Counter[str](), Counter[str](), Counter[str]()
-    receipts = set()
+    receipts: set[tuple[str, str, int]] = set()
     for run, invoice in invoices.items():
         outcome = rt.wait_sync(run, timeout=0.5)
         why = outcome.code if outcome.status == "failed" else "" if outcome.status == "completed" else outcome.status

@@ -40,7 +40,7 @@ class Found:
 
 def act(on: Console, stage: Stage) -> Played:
     found = play(on, stage)
-    return Played(TITLE, claims(found), Counter([found.end["code"]]))
+    return Played("Killed", claims(found), Counter([found.end["code"]]))
 
 
 def play(on: Console, stage: Stage) -> Found:

@@ -46,7 +46,7 @@ class Found:
 def act(on: Console, stage: Stage) -> Played:
     found = play(on, stage)
     on.print(show_acts.told_to(CLERK, found.told[BEGUN.run]))
-    return Played(TITLE, claims(found), Counter(end["code"] for end in found.ends.values()))
+    return Played("Revoked", claims(found), Counter(end["code"] for end in found.ends.values()))
 
 
 def play(on: Console, stage: Stage) -> Found:
