@@ -10,7 +10,7 @@ the role now. The decision names the very question by its hash, and the roles th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import msgspec
@@ -50,7 +50,7 @@ class Ask:
     payload: the request as plain JSON: what an agent wrote in it is untrusted. difference: since it was asked last;
     None at the first time. void: why the question before does not hold. roles: one of each group is needed.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
-    state: open, approved, denied, void, used.
+    state: open, approved, denied, void, used. number: by which the inbox is paged.
     """
 
     id: str
@@ -72,6 +72,7 @@ class Ask:
     version: str
     state: Literal["open", "approved", "denied", "void", "used"]
     raw: bytes
+    number: int = 0
 
 
 async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
@@ -85,14 +86,15 @@ async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list
             continue
         ask = found.view.boundary.asks.get(row.ask)
         if ask is not None and ask.is_open and now <= ask.asked.until:
-            asks.append(shown(found.view, ask))
+            asks.append(replace(shown(found.view, ask), number=row.number))
     return asks
 
 
 async def read_ask(host: Host, ask_id: str) -> Ask:
     """A question by its id, open or not. Raises ApprovalRefused `approval.absent`, Tampered, RunQuarantined."""
-    found = await find(host, (await _row(host, ask_id)).run)
-    return shown(found.view, _ask(found, ask_id))
+    row = await _row(host, ask_id)
+    found = await find(host, row.run)
+    return replace(shown(found.view, _ask(found, ask_id)), number=row.number)
 
 
 async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: str, seen: str) -> Ask:

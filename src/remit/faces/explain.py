@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remit.authority.directory import AUTHORITY, fold_authority
 from remit.engine import admit, incidents
 from remit.engine.host import Host
-from remit.engine.journal import heads_of, identity_of
+from remit.engine.journal import heads_of, identity_of, read_journal
 from remit.engine.outcome import detail_of
 from remit.errors import RemitError, RunAbsent
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
+from remit.facts.names import RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
 from remit.store.protocol import RunRow, Stored
@@ -19,7 +21,7 @@ from remit.store.protocol import RunRow, Stored
 class Explanation:
     """A run's timeline, and the run that it tells.
 
-    view: None where the journal does not verify, and for `remit:incidents`, which is no run. now: microseconds UTC.
+    view: None where the journal does not verify, and for one of Remit's own, which is no run. now: microseconds UTC.
     """
 
     row: RunRow
@@ -73,13 +75,22 @@ def explain(host: Host, stored: Stored) -> Explanation:
     timeline = read_timeline(identity_of(origin, row), heads_of(row), stored.main, stored.post)
     view, problem = None, timeline.problem
     try:
-        if row.run == incidents.INCIDENTS:
-            incidents.verify(origin, stored)
-        else:
-            view = admit.verify(origin, stored)
+        view = verified(origin, stored)
     except RemitError as exc:
         problem = problem or exc
     return Explanation(row, Timeline(timeline.lines, problem), view, host.clock.now())
+
+
+def verified(origin: str, stored: Stored) -> RunView | None:
+    """A journal verified whole, by what it is: a run's view; None for one of Remit's own. Raises Tampered."""
+    name = stored.row.run
+    if name == incidents.INCIDENTS:
+        incidents.verify(origin, stored)
+    elif name == AUTHORITY:
+        fold_authority(read_journal(origin, stored)[1].main)
+    else:
+        return admit.verify(origin, stored)
+    return None
 
 
 async def why(host: Host, stored: Stored) -> Why:
@@ -88,7 +99,7 @@ async def why(host: Host, stored: Stored) -> Why:
     Raises RunAbsent for a journal of Remit's own, Tampered where the run's does not verify and it is not set aside yet.
     """
     row = stored.row
-    if row.run == incidents.INCIDENTS:
+    if row.run.startswith(RESERVED_PREFIX):
         raise RunAbsent(f"{row.run!r} is a journal of Remit's own and no run; nothing was done.")
     told = explain(host, stored)
     view, problem = told.view, told.timeline.problem

@@ -38,6 +38,7 @@ from remit.facts.kinds import (
     RoleRevoked,
 )
 from remit.facts.names import check_principal
+from remit.facts.rules import PolicyPin
 
 
 class People(Opened):
@@ -48,7 +49,7 @@ class People(Opened):
     async def inbox(self, *, role: str | None = None, limit: int = 20, after: int = 0) -> list[Ask]:
         """Questions that wait for a person, oldest first, each read from its verified journal.
 
-        role: only those that a holder of this role may answer. after: a question's number, to page on.
+        role: only those that a holder of this role may answer. after: `ask.number` of the last one on the page before.
         """
         return await inbox(self._ready(), role=role, limit=limit, after=after)
 
@@ -117,10 +118,22 @@ class People(Opened):
         fact = PrincipalLinked(person=person, principal=principal)
         return await self._act(fact, reason, by, lambda known: check_link(known, principal, person, by))
 
-    async def set_policy(self, policy: Mapping[str, Any], *, by: str, reason: str = "") -> int:
-        """Set the operators' policy, whole; the stricter of it and a contract holds. Raises Refused `policy.*`."""
-        pin = policy_from(policy)
-        return await self._act(PolicySet(policy=pin), reason, by, lambda known: check_policy(known, pin, by))
+    async def set_policy(
+        self, policy: Mapping[str, Any] | PolicyPin, *, by: str, reason: str = "", over: str | None = None
+    ) -> int:
+        """Set the operators' policy, whole; the stricter of it and a contract holds. Raises Refused `policy.*`.
+
+        over: digest of the policy that it was compared with, "" for none; `policy.moved` where another one holds now.
+        """
+        pin = policy if isinstance(policy, PolicyPin) else policy_from(policy)
+
+        def check(known: Authority) -> None:
+            if over is not None and over != known.policy_digest:
+                what = "Another policy was set since this one was compared with it"
+                raise Refused(f"{what}; nothing was done.", code="policy.moved", hint="Compare again, then set it.")
+            check_policy(known, pin, by)
+
+        return await self._act(PolicySet(policy=pin), reason, by, check)
 
     async def authority(self) -> Authority:
         """Directory and policy as they are now, read from their verified journal. Raises AuthorityUnreadable."""

@@ -28,7 +28,7 @@ from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
 from remit.engine.watch import wait_for
 from remit.errors import Refused, Tampered, ValueRefused
-from remit.faces.explain import Explanation, Why, explain, why
+from remit.faces.explain import Explanation, Why, explain, verified, why
 from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.names import check_id, check_principal
@@ -128,11 +128,10 @@ class Runtime(People):
         return await host.store.list_rows(which)
 
     async def verify(self, id: str) -> Tampered | None:
-        """What is wrong with the journal of a run or of `remit:incidents`, or None. Changes nothing."""
+        """What is wrong with the journal of a run, `remit:incidents` or `remit:authority`, or None. Changes nothing."""
         host = self._ready()
-        check = incidents.verify if id == incidents.INCIDENTS else verify
         try:
-            check(host.store.ledger.origin, await self.read(id))
+            verified(host.store.ledger.origin, await self.read(id))
         except Tampered as exc:
             return exc
         return None
