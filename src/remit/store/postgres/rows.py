@@ -56,10 +56,9 @@ async def list_rows(connection: Connection, which: RunFilter) -> list[RunRow]:
     return [run_row(row) for row in await connection.fetch(sql, *values)]
 
 
-async def peek(connection: Connection, run_key: int, now: int | None) -> Peek | None:
-    """now: of a given clock; None where the database's counts."""
-    row = await connection.fetchrow(Q["read_peek"], run_key, now)
-    return None if row is None else Peek(*row)
+async def read_peeks(connection: Connection, run_keys: list[int], now: int | None) -> dict[int, Peek]:
+    """By run key. now: of a given clock; None where the database's counts."""
+    return {run_key: Peek(*rest) for run_key, *rest in await connection.fetch(Q["read_peeks"], run_keys, now)}
 
 
 async def read_key(connection: Connection, tenant: str, key: str) -> KeyRow | None:

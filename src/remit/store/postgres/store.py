@@ -40,6 +40,7 @@ from remit.store.postgres.connection import (
     unavailable,
 )
 from remit.store.postgres.link import TRIES, Link
+from remit.store.postgres.peeks import Peeks
 from remit.store.postgres.renewer import PostgresRenewer
 from remit.store.postgres.rows import Q
 from remit.store.postgres.schema import has_schema, open_database
@@ -88,6 +89,7 @@ class PostgresStore(Opened):
         self._group: GroupCommit
         self._pool: Pool
         self._transactions: Transactions
+        self._peeks: Peeks
 
     @property
     def ledger(self) -> Ledger:
@@ -116,6 +118,7 @@ class PostgresStore(Opened):
             raise
         self._group = GroupCommit(PostgresWriter(self._link, self._clock), self.counters)
         self._transactions = Transactions(self._url, self._ledger.origin, self._clock)
+        self._peeks = Peeks(self._read_peeks)
         self._is_open = True
 
     async def close(self) -> None:
@@ -177,7 +180,11 @@ class PostgresStore(Opened):
         return await self._read(lambda c: postgres_rows.list_rows(c, which))
 
     async def peek(self, run_key: int) -> Peek | None:
-        return await self._read(lambda c: postgres_rows.peek(c, run_key, now_or_null(self._clock)))
+        self._check()
+        return await self._peeks.peek(run_key)
+
+    async def _read_peeks(self, run_keys: list[int]) -> dict[int, Peek]:
+        return await self._read(lambda c: postgres_rows.read_peeks(c, run_keys, now_or_null(self._clock)))
 
     async def read_key(self, tenant: str, key: str) -> KeyRow | None:
         return await self._read(lambda c: postgres_rows.read_key(c, tenant, key))

@@ -337,10 +337,10 @@ FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::
 -- The unit is written: it may be committed.
 DELETE FROM remit.unfinished WHERE number = $1;
 
--- name: read_peek
--- Where lane main of a journal ends, and the clock.
-SELECT seq, head, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
-FROM remit.run WHERE run_key = $1;
+-- name: read_peeks
+-- Where lane main of each of these journals ends, and the clock.
+SELECT run_key, seq, head, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
+FROM remit.run WHERE run_key = ANY($1::int8[]);
 
 -- name: read_key
 -- Who holds a business key.
