@@ -10,9 +10,10 @@ from remit.store.file import FileStore
 from tests.contract.boundary import LastingBoundary
 from tests.contract.lasting import LastingContract
 from tests.contract.suite import Make
+from tests.contract.transacting import RefusedTransact
 
 
-class TestFileStore(LastingContract, LastingBoundary):
+class TestFileStore(LastingContract, LastingBoundary, RefusedTransact):
     """One document; a second store of it is refused while the first is open."""
 
     @pytest.fixture

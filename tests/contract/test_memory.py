@@ -10,9 +10,10 @@ from remit.store.protocol import Store
 from tests.contract.boundary import LastingBoundary
 from tests.contract.lasting import LastingContract
 from tests.contract.suite import Make
+from tests.contract.transacting import RefusedTransact
 
 
-class TestMemoryStore(LastingContract, LastingBoundary):
+class TestMemoryStore(LastingContract, LastingBoundary, RefusedTransact):
     """Opened again, the same object has the same ledger."""
 
     @pytest.fixture

@@ -8,11 +8,12 @@ from remit.errors import StoreRefused
 from remit.store.two_method import TwoMethodStore
 from tests.contract.boundary import BoundaryContract
 from tests.contract.suite import Make, StoreContract
+from tests.contract.transacting import RefusedTransact
 from tests.support.journal import open_run
 from tests.support.keepers import Async, Plain
 
 
-class TestTwoMethodStore(StoreContract, BoundaryContract):
+class TestTwoMethodStore(StoreContract, BoundaryContract, RefusedTransact):
     """One object with plain methods, one with async ones."""
 
     @pytest.fixture(params=[Plain, Async])
