@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 import pytest
 
-from remit.errors import CommitUnknown, LeaseLost, StoreClosed, StoreUnavailable
-from remit.facts.entry import Entry
+from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
+from remit.facts.entry import Entry, Lane
 from remit.store.batch import Answers, GroupCommit
-from remit.store.protocol import Counters, Opening, RunRow, Unit
+from remit.store.protocol import Counters, Fence, Loss, Opening, RunRow, Unit
 
 
 class Tongue:
-    """Remembers each batch; refuses run keys in `poison`, loses those in `lost`, is down while `fails` is set."""
+    """Remembers each batch; chokes on run keys in `poison`, loses those in `lost`, is down while `fails` is set."""
 
     def __init__(self, *, inline_max: int = 0) -> None:
         self.inline_max = inline_max
@@ -26,6 +27,7 @@ class Tongue:
         self.written: list[Entry] = []
         self.poison: set[int] = set()
         self.lost: set[int] = set()
+        self.reasons: dict[tuple[int, int], Loss] = {}  # by run key and seq
         self.fails: Exception | None = None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -44,10 +46,13 @@ class Tongue:
             raise self.fails
         if self.poison & {unit.run_key for unit in units}:
             raise ZeroDivisionError("the database chokes on it")
-        won = [unit.run_key not in self.lost for unit in units]
-        self.written += [e for unit, is_won in zip(units, won, strict=True) if is_won for e in unit.entries]
+        lost = [self._reason(unit) for unit in units]
+        self.written += [e for unit, why in zip(units, lost, strict=True) if why is None for e in unit.entries]
         opened: list[RunRow | None] = [None for _ in openings]
-        return Answers([None if is_won else "lease" for is_won in won], opened)
+        return Answers(lost, opened)
+
+    def _reason(self, unit: Unit) -> Loss | None:
+        return "lease" if unit.run_key in self.lost else self.reasons.get((unit.run_key, unit.seq_after))
 
 
 def unit(key: int, seq: int = 1) -> Unit:
@@ -178,3 +183,205 @@ async def test_of_two_that_extend_the_same_head_one_is_written_and_the_other_tol
     answers = await asyncio.gather(group.append(unit(1)), group.append(unit(1)), return_exceptions=True)
     assert [type(answer) for answer in answers] == [type(None), LeaseLost]
     assert len(tongue.written) == 1
+
+
+# Units with conditions of their own
+
+
+def resting(key: int, seq: int = 1, *, lane: Lane = "main") -> Unit:
+    made = unit(key, seq)
+    made.lane, made.fence = lane, Fence(99, 1)
+    return made
+
+
+async def test_a_unit_with_a_condition_is_never_joined_and_stands_in_line(tongue: Tongue):  # proves: GATE-2
+    group = GroupCommit(tongue, Counters())
+    units = [unit(1, 1), unit(1, 2), resting(1, 3), unit(1, 4), unit(1, 5), resting(1, 6), resting(1, 7)]
+    await asyncio.gather(*(group.append(each) for each in units), group.append(unit(2)))
+    assert tongue.batches == [[1, 2], [1], [1], [1], [1]]
+    assert [entry.seq for entry in tongue.written] == [1, 2, 1, 3, 4, 5, 6, 7]
+    assert [len(each.entries) for each in units] == [2, 1, 1, 2, 1, 1, 1]
+
+
+async def test_a_line_moves_on_where_batches_are_written_on_the_calling_thread():
+    tongue = Tongue(inline_max=2)
+    group = GroupCommit(tongue, Counters())
+    await asyncio.gather(*(group.append(resting(1, seq)) for seq in (1, 2, 3)))
+    assert (tongue.inline, tongue.batches) == ([[1], [1], [1]], [])
+
+
+async def test_a_refused_unit_does_not_speak_for_those_behind_it(tongue: Tongue):
+    group = GroupCommit(tongue, Counters())
+    tongue.reasons = {(1, 1): "authority", (1, 2): "lease"}
+    made = await asyncio.gather(*(group.append(resting(1, seq)) for seq in (1, 2, 3)), return_exceptions=True)
+    assert [type(answer) for answer in made] == [Moved, LeaseLost, type(None)]
+
+
+@pytest.mark.parametrize("what", ["authority", "post", "business", "ceiling"])
+async def test_what_moved_is_said(tongue: Tongue, what: Loss):  # proves: GATE-2
+    counters = Counters()
+    group = GroupCommit(tongue, counters)
+    tongue.reasons = {(1, 1): what}
+    with pytest.raises(Moved) as moved:
+        await group.append(resting(1))
+    assert (moved.value.what, counters.lost, counters.entries) == (what, 1, 0)
+
+
+async def test_what_others_may_rest_on_goes_first(tongue: Tongue):  # proves: GATE-2
+    group = GroupCommit(tongue, Counters())
+    units = [resting(1), unit(2), resting(3, lane="post"), unit(4)]
+    await asyncio.gather(*(group.append(each) for each in units))
+    assert tongue.batches == [[2, 4, 3, 1]]
+
+
+async def test_closing_writes_whole_lines(tongue: Tongue):
+    group = GroupCommit(tongue, Counters())
+    waiting = [asyncio.ensure_future(group.append(resting(1, seq))) for seq in (1, 2, 3)]
+    await asyncio.sleep(0)
+    await group.close()
+    await asyncio.gather(*waiting)
+    assert len(tongue.written) == 3
+
+
+# Transactions of the caller's
+
+
+class Whole:
+    """Writes a unit in a transaction of its own; remembers what the committer had written when it began and ended."""
+
+    def __init__(self, tongue: Tongue, *, lost: Loss | None = None, fails: BaseException | None = None) -> None:
+        self.tongue, self.lost, self.fails = tongue, lost, fails
+        self.gate, self.seen = asyncio.Event(), list[int]()
+        self.gate.set()
+
+    async def __call__(self) -> tuple[Unit, Loss | None]:
+        self.seen.append(len(self.tongue.batches))
+        await self.gate.wait()
+        self.seen.append(len(self.tongue.batches))
+        if self.fails is not None:
+            raise self.fails
+        return unit(50), self.lost
+
+
+async def test_a_transaction_of_the_callers_is_alone_and_between_two_batches(tongue: Tongue):  # proves: FX-6
+    group, whole = GroupCommit(tongue, Counters()), Whole(tongue)
+    whole.gate.clear()
+    before = [asyncio.ensure_future(group.append(unit(key))) for key in (1, 2)]
+    alone = asyncio.ensure_future(group.transact(whole))
+    while not whole.seen:
+        await asyncio.sleep(0)
+    after = [asyncio.ensure_future(group.append(unit(key))) for key in (3, 4)]
+    await asyncio.gather(*before)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not any(each.done() for each in (alone, *after))
+    whole.gate.set()
+    await asyncio.gather(alone, *after)
+    assert (whole.seen, tongue.batches) == ([1, 1], [[1, 2], [3, 4]])
+
+
+async def test_small_batches_do_not_slip_past_a_transaction():  # proves: FX-6
+    tongue = Tongue(inline_max=2)
+    group, whole = GroupCommit(tongue, Counters()), Whole(tongue)
+    whole.gate.clear()
+    alone = asyncio.ensure_future(group.transact(whole))
+    while not whole.seen:
+        await asyncio.sleep(0)
+    late = asyncio.ensure_future(group.append(unit(1)))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert (tongue.inline, late.done()) == ([], False)
+    whole.gate.set()
+    await asyncio.gather(alone, late)
+    assert tongue.inline == [[1]]
+
+
+async def test_transactions_and_batches_take_turns_so_that_neither_starves(tongue: Tongue):  # proves: FX-6
+    group, wholes = GroupCommit(tongue, Counters()), [Whole(tongue) for _ in range(4)]
+
+    async def transact() -> None:
+        for whole in wholes:
+            await group.transact(whole)
+
+    async def append() -> None:
+        for seq in range(1, 9):
+            await group.append(unit(1, seq))
+
+    await asyncio.gather(transact(), append(), append_other(group))
+    assert [whole.seen[0] for whole in wholes] == sorted({whole.seen[0] for whole in wholes})
+    assert wholes[-1].seen[0] < len(tongue.batches)
+
+
+async def append_other(group: GroupCommit) -> None:
+    for seq in range(1, 9):
+        await group.append(unit(2, seq))
+
+
+@pytest.mark.parametrize("fails", [ValueError("mine"), asyncio.CancelledError(), SystemExit(3)])
+async def test_what_a_transaction_raises_is_its_callers_alone(tongue: Tongue, fails: BaseException):  # proves: FX-6
+    counters = Counters()
+    group = GroupCommit(tongue, counters)
+    other = asyncio.ensure_future(group.append(unit(1)))
+    with pytest.raises(type(fails)) as raised:
+        await group.transact(Whole(tongue, fails=fails))
+    assert raised.value is fails
+    await other
+    await group.append(unit(1, 2))
+    assert counters.units == 2
+
+
+async def test_a_transaction_that_lost_is_told_why_and_counted(tongue: Tongue):  # proves: FX-6
+    counters = Counters()
+    group = GroupCommit(tongue, counters)
+    with pytest.raises(Moved) as moved:
+        await group.transact(Whole(tongue, lost="ceiling"))
+    with pytest.raises(LeaseLost):
+        await group.transact(Whole(tongue, lost="lease"))
+    await group.transact(Whole(tongue))
+    assert (moved.value.what, counters.lost, counters.entries) == ("ceiling", 2, 1)
+
+
+async def test_a_transaction_whose_caller_went_away_before_it_began_is_not_begun(tongue: Tongue):
+    group, whole = GroupCommit(tongue, Counters()), Whole(tongue)
+    tongue.gate.clear()
+    busy = asyncio.ensure_future(group.append(unit(1)))
+    alone = asyncio.ensure_future(group.transact(whole))
+    await asyncio.sleep(0)
+    alone.cancel()
+    await asyncio.sleep(0)
+    tongue.gate.set()
+    await busy
+    await group.close()
+    assert whole.seen == []
+
+
+async def test_a_transaction_that_was_begun_is_finished_although_its_caller_went_away(tongue: Tongue):
+    group, whole = GroupCommit(tongue, Counters()), Whole(tongue)
+    whole.gate.clear()
+    alone = asyncio.ensure_future(group.transact(whole))
+    while not whole.seen:
+        await asyncio.sleep(0)
+    alone.cancel()
+    await asyncio.sleep(0)
+    whole.gate.set()
+    await group.close()
+    assert (alone.cancelled(), len(whole.seen)) == (True, 2)
+
+
+async def test_a_transaction_runs_in_the_context_of_its_caller(tongue: Tongue):
+    group, seen = GroupCommit(tongue, Counters()), list[str]()
+    name: ContextVar[str] = ContextVar("name", default="nobody")
+
+    async def whole() -> tuple[Unit, Loss | None]:
+        seen.append(name.get())
+        return unit(1), None
+
+    async def caller(who: str) -> None:
+        name.set(who)
+        await group.transact(whole)
+
+    await asyncio.gather(*(asyncio.create_task(caller(who)) for who in ("a", "b")))
+    assert seen == ["a", "b"]
+    await group.close()
+    with pytest.raises(StoreClosed):
+        await group.transact(whole)

@@ -51,6 +51,7 @@ class Committer(Protocol):
 
 
 Alone = Callable[[], Awaitable[tuple[Unit, Loss | None]]]  # writes a unit in a transaction of its own
+Done = tuple[Unit, Loss | None] | BaseException
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class _Waiting:
 class _WaitingAlone:
     write: Alone
     context: contextvars.Context  # of the caller, whose code it runs
-    future: asyncio.Future[tuple[Unit, Loss | None] | BaseException]
+    future: asyncio.Future[Done]
 
 
 @dataclass(slots=True)
@@ -218,13 +219,9 @@ class GroupCommit:
         for waiting in turn:
             if waiting.future.cancelled():
                 continue  # its caller went away before it began
-            done: tuple[Unit, Loss | None] | BaseException
-            try:
-                done = await self._loop.create_task(_awaited(waiting.write), context=waiting.context)
-            except BaseException as exc:  # it runs code of the caller's, and belongs to the caller alone
-                done = exc
-            else:
-                self._count(done[0], done[1])
+            done = await self._loop.create_task(_done(waiting.write), context=waiting.context)
+            if not isinstance(done, BaseException):
+                self._count(*done)
                 self._counters.commits += 1
             if not waiting.future.done():
                 waiting.future.set_result(done)
@@ -269,8 +266,12 @@ class GroupCommit:
             self._counters.lost += 1
 
 
-async def _awaited(write: Alone) -> tuple[Unit, Loss | None]:
-    return await write()
+async def _done(write: Alone) -> Done:
+    """Its answer, or what it raised: it runs code of the caller's, so even an exit belongs to the caller alone."""
+    try:
+        return await write()
+    except BaseException as exc:
+        return exc
 
 
 def _loss(unit: Unit, lost: Loss) -> LeaseLost | Moved:
