@@ -7,7 +7,7 @@ and of Remit, which refuses that purchase and goes on with the others.
 
 Then payments leave by a bank, a process of its own, and the question is no longer whether a
 run can go on: a director is asked, three things change until Friday, a role is revoked, a
-process dies between a payment and its record, and January is paid to its end.
+process dies when the bank has paid and the ledger does not know, and January is paid to its end.
 
 The demo ends with 0 when everything that it says of itself was found to be so, else with 1.
 """

@@ -54,7 +54,7 @@ def write_order(invoice: Invoice) -> Order:
 
 
 def find_payment(order: Order, *, key: str) -> remit.Landed[Receipt] | remit.NotLanded:
-    """Ask the bank whether it paid under this key. So a crash between a payment and its record is found out."""
+    """Ask the bank whether it paid under this key. So a crash after the payment is found out."""
     receipts = bank.find(os.environ[BANK_VARIABLE], key)
     return remit.Landed(receipts[0]) if receipts else remit.NotLanded()
 

@@ -33,13 +33,15 @@ async def main(at_once: int) -> None:
 async def work(rt: remit.Runtime, due: Iterator[str]) -> None:
     """Take one run after the other, until each ends or waits for somebody."""
     for run in due:
-        for _ in range(TURNS_MAX):
+        for turn in range(1, TURNS_MAX + 1):
             try:
                 outcome = await rt.resume(pay_invoice, run)
             except remit.EffectFailed as exc:
                 if exc.code != "effect.did_not_happen":
                     raise
                 continue  # known not to have happened: judged anew, and called under the same key
+            if outcome.status == "in_doubt" and turn < TURNS_MAX:
+                continue  # the next turn asks the bank again
             say(outcome)
             break
 

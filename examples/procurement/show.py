@@ -147,7 +147,7 @@ def closing(months: list[Month]) -> RenderableType:
         "stands in docs/guarantees.md.",
         "dim",
     )
-    return Padding(Group(table, Padding(note, (1, 0, 1, 2))), (1, 0, 0, 0))
+    return Padding(Group(table, Padding(note, (1, 0, 0, 2))), (1, 0, 0, 0))
 
 
 def verdict(count: int, broken: list[Claim], took: float, folder: str) -> RenderableType:

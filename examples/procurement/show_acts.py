@@ -101,7 +101,7 @@ def reasons(run: str, then: datetime, now: datetime, found: Sequence[ReasonShown
     table.add_column(f"On {now:%A}", ratio=1)
     for reason in found:
         code = next((c for c in reason.codes if c == "approval.payload"), reason.codes[0])
-        table.add_row(Text(reason.check), Text(code, "bold red"), Text(reason.then, "red"), Text(reason.now, "green"))
+        table.add_row(Text(reason.check), Text(code, "bold red"), Text(reason.then), Text(reason.now, "bold"))
     return Padding(Group(words, Text(""), table), _EDGE)
 
 

@@ -153,9 +153,7 @@ class TestARevokedExecutor:
 
 
 class TestAKilledPayer:
-    def test_between_payment_and_record_one_payment_stands_and_the_run_finds_it(
-        self, stage: Stage
-    ):  # proves: FX-2, FX-3, C1
+    def test_after_the_payment_one_payment_stands_and_the_run_finds_it(self, stage: Stage):  # proves: FX-2, FX-3, C1
         found = killed.play(show.console(), stage)
         assert broken(killed.claims(found)) == []
         counters = client.counters(stage.bank)

@@ -100,7 +100,7 @@ def claims(found: Found) -> list[Claim]:
             == ("waiting", "approval", 0, False),
         ),
         Claim(
-            "The agent that asks can't answer, nor the clerk for whom it asks",
+            "Neither the agent nor its clerk can answer",
             ", ".join(found.refused.values()),
             found.refused == {BUYER: "approval.decider", CLERK: "approval.role"},
         ),

@@ -113,7 +113,7 @@ def claims(found: Found) -> list[Claim]:
     named = [words for words in ("ceiling.exceeded", "evidence.expired", "the request changed") if words in told]
     return [
         Claim(
-            "A yes to other bytes counts for nothing; asked anew, with what changed",
+            "A yes to other bytes is void; asked anew, with the change",
             ", ".join(change.path for change in changes),
             [change.path for change in changes] == ["$.amount"] and "approval.payload" in found.asked_anew.void,
         ),

@@ -20,7 +20,7 @@ from examples.procurement.payments import Request, pounds
 from examples.procurement.stage import BUYER, CLERK, DIRECTOR, Stage, invoice_of, open_ledger, said, start_payer
 from examples.procurement.watch import check_end
 
-TITLE = "Killed between the payment and its record"
+TITLE = "Killed when the bank had paid and the ledger did not know"
 PAID = Request(month="2025-02", row=5)
 
 
@@ -81,7 +81,7 @@ def claims(found: Found) -> list[Claim]:
     """One payment; found out by asking."""
     return [
         Claim(
-            "It was killed after the payment and before its record: in doubt",
+            "Killed when the bank had paid, before that was saved",
             f"{found.paid_then} paid, {', '.join(found.doubts)}",
             (found.status, found.doubts, found.paid_then) == (-9, ("in_doubt",), 1),
         ),
