@@ -1,0 +1,142 @@
+"""What SQLite adds to the contract of the boundary: older files, lists that stay fast, and what a batch costs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import apsw
+import pytest
+
+from remit.store.protocol import AskFilter, Fence, Reserve, Unit
+from remit.store.schema import migrations
+from remit.store.sqlite import SqliteStore
+from remit.store.sqlite.rows import Q
+from tests.contract.boundary import fates, open_authority, resting
+from tests.support.journal import Hand, open_held, read_view
+
+OPEN, CLOSED = 100_000, 1_000_000
+FEW_CLOSED = 20_000
+
+
+@pytest.fixture
+async def store(tmp_path: Path):
+    store = SqliteStore(tmp_path / "runs.db")
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_a_file_of_schema_1_is_migrated_and_what_it_had_goes_on(tmp_path: Path):  # proves: RUN-19
+    path = tmp_path / "old.db"
+    old = apsw.Connection(str(path))
+    old.execute(migrations("sqlite")[0].sql)
+    old.execute(Q["insert_migration"], (1, "ledger", 5))
+    old.execute(Q["insert_ledger"], ("ab" * 16, 5, "database"))
+    source = SqliteStore(tmp_path / "new.db")
+    await source.open()
+    old.execute("UPDATE ledger SET origin = ?", (source.ledger.origin,))
+    hand = await open_held(source, "po-1")
+    await source.append(hand.step())
+    await source.close()
+    old.execute("ATTACH ? AS new", (str(tmp_path / "new.db"),))
+    for table in ("run", "entry", "blob", "worker"):
+        old.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
+    old.close()
+
+    store = SqliteStore(path)
+    await store.open()
+
+    assert (store.ledger.origin, store.ledger.schema) == (source.ledger.origin, len(migrations("sqlite")))
+    assert len((await read_view(store, hand.row.run_key)).calls) == 1
+    unit = resting(hand, Reserve("a", 1, 1))
+    assert await fates(store, unit) == ["written"]
+    await store.close()
+
+
+@pytest.mark.parametrize("closed", [FEW_CLOSED, pytest.param(CLOSED, marks=pytest.mark.slow)])
+async def test_the_inbox_is_read_at_once_however_many_questions_there_are(store: SqliteStore, closed: int):
+    # proves: APR-1
+    await open_held(store, "po-1")
+    fill(store, closed)
+    role = AskFilter("default", role="role-7", limit=20)
+    rare = AskFilter("default", role="rare", limit=20)
+
+    page = await store.list_asks(role)
+    assert [row.number for row in page] == sorted(row.number for row in page)
+    assert (len(page), {row.roles for row in page}) == (20, {("role-7", "everybody")})
+    later = AskFilter("default", role="role-7", limit=20, after=page[-1].number)
+    for which in (AskFilter("default"), role, later, rare, AskFilter("default", after=closed + OPEN - 50)):
+        assert await fastest(store, which) < 0.005
+    (only,) = await store.list_asks(rare)
+    assert await store.read_ask("default", only.ask) == only
+
+
+async def fastest(store: SqliteStore, which: AskFilter) -> float:
+    """Seconds of the best of five, so that a busy machine doesn't decide."""
+    taken = []
+    for _ in range(5):
+        began = time.perf_counter()
+        await store.list_asks(which)
+        taken.append(time.perf_counter() - began)
+    return min(taken)
+
+
+def fill(store: SqliteStore, closed: int) -> None:
+    """Closed questions first, as the years leave them; every open one has a role of its own and one of everybody's."""
+    db = store._writer._connection
+    with db:
+        db.executemany(
+            "INSERT INTO ask (tenant, ask, run_key, call, roles, asked_at, until, is_open) VALUES"
+            " ('default', ?1, 1, 'pay', ?2, 1, 2, ?3)",
+            (
+                (f"a-{n}", '["rare"]' if n == closed + OPEN - 1 else f'["role-{n % 50}","everybody"]', int(n >= closed))
+                for n in range(closed + OPEN)
+            ),
+        )
+        db.execute(
+            "INSERT INTO ask_role (tenant, role, number)"
+            " SELECT 'default', r.value, number FROM ask, json_each(roles) r WHERE is_open = 1"
+        )
+
+
+async def test_a_batch_of_effects_looks_at_the_authority_once(store: SqliteStore):  # proves: GATE-2
+    """And is written by the same few statements as a batch of steps."""
+    authority = await open_authority(store)
+    hands = [await open_held(store, f"po-{i}") for i in range(50)]
+    plain = await statements(store, [hand.step() for hand in hands])
+    fenced = await statements(store, [resting(hand, fence=Fence(authority.row.run_key, 1)) for hand in hands])
+
+    assert fenced == plain | {Q["read_ends"]: 1}
+    assert sum(fenced.values()) < len(hands) * 3
+
+
+async def statements(store: SqliteStore, units: list[Unit]) -> dict[str, int]:
+    """How often each statement ran, `executemany` counted for each of its rows."""
+    seen: dict[str, int] = {}
+
+    def trace(_: object, sql: str, __: object) -> bool:
+        seen[sql] = seen.get(sql, 0) + 1
+        return True
+
+    store._writer._connection.exec_trace = trace
+    try:
+        assert set(await fates(store, *units)) == {"written"}
+    finally:
+        store._writer._connection.exec_trace = None
+    return seen
+
+
+async def test_an_entry_that_can_not_be_kept_takes_its_marks_with_it(store: SqliteStore):  # proves: LOG-4
+    hand, other = await open_held(store, "po-1"), await open_held(store, "po-2")
+    db = apsw.Connection(store.path)
+    db.execute("INSERT INTO entry VALUES (?, 0, 3, x'', x'', NULL, NULL, NULL)", (hand.row.run_key,))
+    db.close()
+    unit = resting(hand, Reserve("a", 5, 10))
+
+    with pytest.raises(Exception, match="entries beyond the end of its row"):
+        await store.append(unit)
+
+    assert await store.read_used("default", "a") == 0
+    assert await fates(store, resting(Hand(store, other.row), Reserve("a", 10, 10))) == ["lease"]
+    assert await fates(store, resting(other, Reserve("a", 10, 10))) == ["written"]
