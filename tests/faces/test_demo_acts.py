@@ -28,6 +28,8 @@ from remit.facts.kinds import EffectIntended, GateJudged
 
 JANUARY = 17_274_927_62
 
+Paid = tuple[Stage, january.Month]
+
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
@@ -36,7 +38,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stage, january.Month]]:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paid]:
     with open_stage(tmp_path_factory.mktemp("january")) as stage:
         yield stage, january.play(show.console(), stage)
 
@@ -101,9 +103,7 @@ class TestFriday:
         assert EffectIntended.__name__ not in kinds
         assert found.ended.code == "ceiling_exceeded"
 
-    def test_the_approver_sees_the_edited_figure_and_that_nothing_else_moved(
-        self, stage: Stage
-    ):  # proves: APR-1, APR-5, C14
+    def test_the_approver_sees_the_edited_figure_and_nothing_else(self, stage: Stage):  # proves: APR-1, APR-5, C14
         found = friday.play(show.console(), stage)
         seen = found.asked_anew.difference
         assert seen is not None
@@ -170,9 +170,7 @@ class TestAKilledPayer:
 
 
 class TestJanuary:
-    def test_each_payment_is_made_at_most_once_and_the_file_adds_up(
-        self, played: tuple[Stage, january.Month]
-    ):  # proves: FX-3, FX-8, FX-11
+    def test_at_most_once_each_and_the_file_adds_up(self, played: Paid):  # proves: FX-3, FX-8, FX-11
         stage, month = played
         assert broken(january.claims(month)) == []
         assert month.ends == {"": 69, "denied": 3, "ceiling_exceeded": 1, "idempotency_conflict": 6}
@@ -181,7 +179,7 @@ class TestJanuary:
         assert (counters["payments"], counters["above_one"]) == (69, 0)
         assert counters["amount_total"] == {"GBP": month.pence[""]}
 
-    def test_every_journal_verifies_and_nothing_is_left_open(self, played: tuple[Stage, january.Month]):
+    def test_every_journal_verifies_and_nothing_is_left_open(self, played: Paid):
         stage, _ = played
         with remit.open(stage.desk("january").ledger_url) as rt:
             rows = rt.list_sync(limit=1_000)
@@ -190,12 +188,12 @@ class TestJanuary:
             assert rt.inbox_sync() == []
             assert rt.effects_sync(in_doubt=True) == []
 
-    def test_no_invoice_is_paid_twice_also_where_seven_rows_ask_for_it(self, played: tuple[Stage, january.Month]):
+    def test_no_invoice_is_paid_twice_also_where_seven_rows_ask_for_it(self, played: Paid):
         stage, _ = played
         invoices = Counter(receipt.invoice for receipt in client.payments(stage.bank))
         assert set(invoices.values()) == {1}
 
-    def test_a_penny_or_a_payment_too_much_would_be_said(self, played: tuple[Stage, january.Month]):
+    def test_a_penny_or_a_payment_too_much_would_be_said(self, played: Paid):
         _, month = played
         for wrong in (
             dataclasses.replace(month, pence=month.pence + Counter({"": 1})),

@@ -40,6 +40,7 @@ class Found:
 
 
 def act(on: Console, stage: Stage) -> Played:
+    """Play it, and say what it comes to."""
     found = play(on, stage)
     ends = Counter(outcome.code for outcome in (found.small, found.large, found.denied))
     return Played("Director", claims(found), ends)

@@ -71,6 +71,7 @@ class Found:
 
 
 def act(on: Console, stage: Stage) -> Played:
+    """Play it, and say what it comes to."""
     found = play(on, stage)
     return Played("Friday", claims(found), Counter((found.denied.code, found.ended.code)))
 

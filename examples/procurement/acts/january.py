@@ -56,6 +56,7 @@ class Month:
 
 
 def act(on: Console, stage: Stage) -> Played:
+    """Play it, and say what it comes to."""
     month = play(on, stage)
     on.print(show_acts.month(month))
     return Played("January", claims(month), month.ends)

@@ -39,6 +39,7 @@ class Found:
 
 
 def act(on: Console, stage: Stage) -> Played:
+    """Play it, and say what it comes to."""
     found = play(on, stage)
     return Played("Killed", claims(found), Counter([found.end["code"]]))
 

@@ -44,6 +44,7 @@ class Found:
 
 
 def act(on: Console, stage: Stage) -> Played:
+    """Play it, and say what it comes to."""
     found = play(on, stage)
     on.print(show_acts.told_to(CLERK, found.told[BEGUN.run]))
     return Played("Revoked", claims(found), Counter(end["code"] for end in found.ends.values()))
