@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from contextlib import ExitStack
 
 from bench.figures import NO_STORE, STORES, WORKLOADS, stores_of
 from bench.measure import ChildFailed, Measured, measure, prepared_store, run_child
+from bench.parked import PARKED, PARKED_DEFAULT
 from bench.table import as_json, as_text, machine
 from tests.support.postgres import postgres_for_tests
 
@@ -17,6 +19,7 @@ _PROFILE = "profile"
 def main() -> int:
     """Measure what was asked for and print it; 1 where something could not be measured. A missed target is no error."""
     arguments = _parse()
+    os.environ[PARKED] = str(arguments.parked)
     names = [name for name in arguments.figures if name != _PROFILE] or list(WORKLOADS)
     stores = STORES if arguments.store == "both" else (arguments.store,)
     wanted = [(name, store) for store in (NO_STORE, *stores) for name in names if store in stores_of(name)]
@@ -55,6 +58,9 @@ def _parse() -> argparse.Namespace:
     )
     parser.add_argument("--store", choices=[*STORES, "both"], default="both")
     parser.add_argument("--repetitions", type=int, default=3, help="3 unless given")
+    parser.add_argument(
+        "--parked", type=int, default=PARKED_DEFAULT, help=f"runs that wait; {PARKED_DEFAULT:,} unless given"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     arguments = parser.parse_args()
     unknown = set(arguments.figures) - {_PROFILE, *WORKLOADS}

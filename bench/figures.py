@@ -71,6 +71,24 @@ FIGURES = (
     Figure("bytes", "bytes", "on disk", "bytes/step", "bare rows", is_least=False, target=_both(1_300)),
     Figure("growth", "growth", "10,000 steps of 1 KB: last 500 to first", "", "INSERTs", 2, False, target=_both(1.5)),
     Figure("growth.mb", "growth", "  on disk", "MB", "", 1, False, target=_both(40)),
+    Figure("judge", "judge", "the judge, about an effect", "us", "writing it as JSON", 1, False, {NO_STORE: 10}),
+    Figure(
+        "effects",
+        "effects",
+        "effects of 200 runs at once, waiting 0-2 ms",
+        "effects/s",
+        "their INSERTs, 200 runs to a COMMIT",
+        target={"sqlite": 5_000, "postgres": 6_000},
+    ),
+    Figure("effects.lockstep", "effects.lockstep", "  in lockstep", "effects/s", "their INSERTs, 200 runs to a COMMIT"),
+    Figure("effects.bytes", "effects.bytes", "  on disk", "bytes/effect", "bare rows", 0, False, _both(4_500)),
+    Figure("parked.memory", "parked", "parked runs: memory of an open store", "MB", "", 1, False, _both(10)),
+    Figure("parked.idle", "parked", "  processor while nothing happens", "%", "", 2, False, _both(1)),
+    Figure("parked.inbox", "parked", "  a page of the inbox, verified", "ms", "SELECT of 80 rows", 2, False, _both(20)),
+    Figure("parked.role", "parked", "  a page for a rare role", "ms", "SELECT of 80 rows", 2, False, _both(20)),
+    Figure(
+        "parked.answer", "parked", "  decision to first new step", "ms", "3 INSERTs, a COMMIT each", 2, False, _both(10)
+    ),
 )
 
 WORKLOADS = tuple(dict.fromkeys(figure.workload for figure in FIGURES))
@@ -78,4 +96,4 @@ WORKLOADS = tuple(dict.fromkeys(figure.workload for figure in FIGURES))
 
 def stores_of(workload: str) -> tuple[str, ...]:
     """Where a workload is run."""
-    return (NO_STORE,) if workload == "verify" else STORES
+    return (NO_STORE,) if workload in ("verify", "judge") else STORES

@@ -80,6 +80,16 @@ async def group_rate(raw: Raw, rows: Sequence[Row], seconds: float) -> float:
     return count / took
 
 
+async def pair_rate(raw: Raw, first: Sequence[Row], then: Sequence[Row], seconds: float) -> float:
+    """Rows per second, two COMMITs in turns."""
+    count, began = 0, time.perf_counter()
+    while (took := time.perf_counter() - began) < seconds:
+        await raw.insert_group(first)
+        await raw.insert_group(then)
+        count += len(first) + len(then)
+    return count / took
+
+
 async def postgres_version(url: str) -> str:
     """What the server says of itself: "18.1"."""
     connection = await _connect(url)

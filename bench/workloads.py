@@ -12,7 +12,7 @@ import os
 import random
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
@@ -97,16 +97,17 @@ async def _at_once(url: str, flow: Any) -> tuple[float, float]:
     ours, bare = [], []
     rows = [row_of(ANSWER)] * RUNS
     async with remit.open(url) as rt, raw_for(url) as raw:
-        await _round(rt, flow, "warm")
+        await round_of(rt, flow, "warm")
         for number in range(8):
             bare.append(await group_rate(raw, rows, 0.1))
             with timing() as took:
-                await _round(rt, flow, f"round-{number}")
+                await round_of(rt, flow, f"round-{number}")
             ours.append(RUNS * STEPS / took.seconds)
     return statistics.harmonic_mean(ours), statistics.harmonic_mean(bare)
 
 
-async def _round(rt: remit.Runtime, flow: Any, name: str) -> None:
+async def round_of(rt: remit.Runtime, flow: Any, name: str) -> None:
+    """200 runs at once, from their opening to their end."""
     await asyncio.gather(*(rt.run(flow, id=f"{name}-{number}") for number in range(RUNS)))
 
 
@@ -116,7 +117,7 @@ async def bytes_(url: str) -> Found:
     with timing():
         async with remit.open(url) as rt:
             for number in range(rounds):
-                await _round(rt, ten_steps, f"round-{number}")
+                await round_of(rt, ten_steps, f"round-{number}")
     steps = rounds * RUNS * STEPS
     async with raw_for(url) as raw:
         await raw.insert_group([row_of(ANSWER)] * steps)
@@ -237,15 +238,3 @@ def _journal(identity: Identity, count: int) -> tuple[list[Entry], chain.Heads]:
         value = (os.urandom(16), ANSWER)
         entries.append(pen.seal("StepDone", body, at=at + number, name=f"step#{number + 1}", value=value))
     return entries, chain.Heads(pen.head, pen.seq, first, 0)
-
-
-WORKLOADS: dict[str, Callable[[str], Coroutine[Any, Any, Found]]] = {
-    "seq": seq,
-    "conc": conc,
-    "waits": waits,
-    "resume": resume,
-    "verify": verify,
-    "bytes": bytes_,
-    "growth": growth,
-    "hang": hang,
-}
