@@ -116,6 +116,7 @@ def test_linked_principals_are_one_person_and_do_not_share_roles():  # proves: A
     assert authority.who(DANA) == Who(known=True, principal=DANA, roles=["director"])
     assert {authority.person_of(each) for each in (AGENT, MAIL, DANA)} == {DANA}
     assert authority.person_of("user:unheard-of") == "user:unheard-of"
+    assert after(linked(MAIL, EVE)).who(EVE) == Who(known=True, principal=EVE)
     # The person's own principal may turn out to be another person's.
     joined = after(granted(DANA, "director"), linked(MAIL, DANA), linked(AGENT, MAIL), linked(DANA, EVE))
     assert joined.person_of(AGENT) == EVE

@@ -196,6 +196,10 @@ def test_a_limit_holds_what_the_request_states(request_: Any, field: str, amount
     )
 
 
+def test_more_is_used_than_a_fact_can_hold_and_the_limit_says_as_much_as_it_can():
+    assert limit_of("pay", "policy", DAILY, {"amount": 1}, INTEGER_MAX + 5, NOW).used == INTEGER_MAX
+
+
 def test_a_scope_is_shared_by_what_its_ceiling_is_over_in_utc():
     periods: list[Period] = ["effect", "run", "day", "month"]
     scopes = {per: scope_of("pay", CeilingPin(field="amount", max=1, per=per), NOW) for per in periods}
