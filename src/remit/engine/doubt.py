@@ -41,8 +41,8 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     if told is not None and await _take_word(turn, wish, told):
         return False
     why = ""
-    if effect.doubt == "probe" and not wish.is_probed:
-        wish.is_probed = True
+    if effect.doubt == "probe" and view.intention not in wish.probed:
+        wish.probed.add(view.intention)
         why = await _probe(turn, wish, view)
         if attempt.boundary.effects[wish.name].settled is not None:
             return False

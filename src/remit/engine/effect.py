@@ -33,6 +33,8 @@ from remit.facts.entry import SALT_BYTES
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
 
+CALLS_MAX = 3  # of one effect in one attempt, each after it was known that the one before did not happen
+
 Go = Callable[[Turn, Wish], Coroutine[Any, Any, Any]]
 
 
@@ -60,15 +62,23 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     in_flight = turn.attempt.in_flight
     in_flight.add(task)
     task.add_done_callback(in_flight.discard)
+    task.add_done_callback(_heard)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         if not task.done() and not wish.is_committed:
             task.cancel()
             await asyncio.wait([task])
-        if task.done() and not task.cancelled():
-            task.exception()  # nobody waits for it any more; what became of it stands in the journal
+        if not task.done():
+            wish.is_whole = False
+            turn.attempt.parking.outlive(task)
         raise
+
+
+def _heard(task: asyncio.Task[Any]) -> None:
+    """Where nobody waits for a call any more, what became of it stands in the journal all the same."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def _go(turn: Turn, wish: Wish) -> Any:
@@ -84,8 +94,15 @@ async def _go(turn: Turn, wish: Wish) -> Any:
             return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
         else:
             attempt.check_may_begin(wish.name)
+        if wish.calls == CALLS_MAX:
+            words = (
+                f"{wish.name} was called {CALLS_MAX} times and is known not to have happened; the next turn tries again."
+            )
+            attempt.halt(Parked("repair", "effect.did_not_happen", words))
+            raise AttemptClosed
         permit = await cross(turn, wish)
         assert isinstance(permit, Permit)
+        wish.calls += 1
         answered = await touch(turn, effect, permit)
         wish.is_sent_again = False
         if answered.state == "doubt":

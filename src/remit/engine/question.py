@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -52,7 +52,8 @@ class Wish:
     is_whole: bool = True
     is_sent_again: bool = False
     is_committed: bool = False
-    is_probed: bool = False
+    probed: set[str] = field(default_factory=set)  # intentions that were asked about in this attempt
+    calls: int = 0  # in this attempt
     times_sent_again: int = 0
     doubt: BaseException | None = None  # what its last call raised
     request: Any = None  # as plain JSON, decoded once
