@@ -21,7 +21,7 @@ from remit.engine.writer import Conditions, Draft
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Check, Question
 from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged
-from remit.store.protocol import Announce, CloseAsk, Mark, OpenAsk
+from remit.store.protocol import Announce, CloseAsk, Fence, Mark, OpenAsk
 
 # What a call is said to wait for, by the check that holds it; the first that does not pass decides.
 _REASONS: tuple[tuple[Check, Reason], ...] = (
@@ -33,7 +33,7 @@ _REASONS: tuple[tuple[Check, Reason], ...] = (
 )
 
 
-async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> None:
+async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str, *, since: int) -> None:
     """Write down what holds the call, ask whom it takes, and wait until something moved.
 
     Raises Moved, AttemptClosed.
@@ -55,9 +55,10 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         marks += _announced(turn, asked)
     before = turn.attempt.boundary.judged
     if drafts or before is None or (before.verdict, _about(before)) != (verdict, _about(judged)):
-        conditions = Conditions(fence=turn.host.standing.fence, post_seq=turn.attempt.post_seq, marks=tuple(marks))
+        fence = Fence(turn.host.standing.run_key, question.authority)
+        conditions = Conditions(fence=fence, post_seq=question.post, marks=tuple(marks))
         await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
-    await turn.attempt.parking.wait(Parked(reason, verdict.code, words), is_whole=wish.is_whole)
+    await turn.attempt.parking.wait(Parked(reason, verdict.code, words), is_whole=wish.is_whole, since=since)
 
 
 def _about(judged: GateJudged) -> object:

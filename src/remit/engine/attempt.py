@@ -55,6 +55,7 @@ class Attempt:
         "settles_for",
         "unasked",
         "unbegun",
+        "under_way",
         "view",
         "writer",
     )
@@ -71,6 +72,7 @@ class Attempt:
         self.unasked = set(view.boundary.in_doubt)  # effects in doubt that the flow did not come to yet
         calls = view.calls.values()
         self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
+        self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
         self.in_flight: set[asyncio.Task[Any]] = set()  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.failed = {c.name for c in calls if c.may_run_again}
@@ -112,6 +114,11 @@ class Attempt:
         self.check_held()
         if self.halted is not None:
             raise AttemptClosed
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls may still go on."""
+        return self.closed_by is None and self.halted is None
 
     def check_held(self) -> None:
         """Raises AttemptClosed where nothing may be written any more."""

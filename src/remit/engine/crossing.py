@@ -33,11 +33,11 @@ from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
-from remit.store.protocol import CloseAsk, Mark, Reserve, TakeKey
+from remit.store.protocol import CloseAsk, Fence, Mark, Reserve, TakeKey
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
-Write = Callable[[Turn, Wish, Sequence[Draft], tuple[Mark, ...]], Awaitable[None]]
+Write = Callable[[Turn, Wish, Sequence[Draft], Conditions], Awaitable[None]]
 
 _TOLD = ("denied", "idempotency_conflict")  # outcome codes that the flow hears and may catch
 
@@ -64,13 +64,16 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
     """
     moves = 0
     while moves < MOVES_MAX:
+        since = turn.attempt.parking.wakes
         await take_again(turn, wish)
         question = await question_of(turn, wish)
+        if question.authority != turn.host.standing.authority.version:
+            continue  # another turn read on while this question was gathered: it would be of two minds
         verdict = judge(question)
         try:
             if verdict.decision == "resume":
                 return await _pass(turn, wish, question, verdict, write or _commit)
-            await _turn_back(turn, wish, question, verdict)
+            await _turn_back(turn, wish, question, verdict, since)
         except Moved as moved:
             moves += 1
             await _look_again(turn, moved)
@@ -94,7 +97,8 @@ async def _look_again(turn: Turn, moved: Moved) -> None:
 async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, write: Write) -> Permit | Decided:
     """Commit the judgement and what it permits. This commit is the line: what comes later came too late."""
     attempt, boundary = turn.attempt, turn.attempt.boundary
-    check_not_lost()
+    if not wish.is_sent_again:  # that one was begun before the race ended
+        check_not_lost()
     judged = attempt.writer.draft(GateJudged(question=question, verdict=verdict), name=wish.name)
     ask, item = _used(question, turn)
     if wish.effect is None:
@@ -104,7 +108,7 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
         used = attempt.writer.draft(
             ApprovalUsed(ask=ask, item=item), name=wish.name, value=decided.reason or detail("")
         )
-        await write(turn, wish, [judged, used], ())
+        await write(turn, wish, [judged, used], conditions_of(turn, question))
         return decided
     crossing = question.effect
     assert crossing is not None
@@ -120,7 +124,9 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
     )
     draft = attempt.writer.draft(intended, name=wish.name, value=wish.data, salt=wish.salt)
     void, closed = _unneeded(turn, wish, ask)
-    await write(turn, wish, [*void, judged, draft], (*closed, *_marks(turn, wish, question, intended)))
+    marks = (*closed, *_marks(turn, wish, question, intended))
+    await write(turn, wish, [*void, judged, draft], conditions_of(turn, question, marks))
+    attempt.under_way.add(wish.name)
     permit = Permit(wish.name, boundary.effects[wish.name].intention, attempt.lease.epoch, intended.key)
     turn.permits.add(permit)
     return permit
@@ -158,24 +164,28 @@ def _marks(turn: Turn, wish: Wish, question: Question, intended: EffectIntended)
     return tuple(marks)
 
 
-async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], marks: tuple[Mark, ...] = ()) -> None:
+async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: Conditions) -> None:
     """Write under the lease, the authority that was judged by, and what was posted up to now. Raises Moved."""
     attempt = turn.attempt
-    attempt.check_held()
+    attempt.check_open()
     wish.is_committed = True  # from here on a cancelled call no longer stops it
     try:
-        await attempt.append_if(drafts, conditions_of(turn, marks))
+        await attempt.append_if(drafts, conditions)
     except Moved:
         wish.is_committed = False
         raise
 
 
-def conditions_of(turn: Turn, marks: tuple[Mark, ...]) -> Conditions:
-    """What must still be so at the commit: the authority that was judged by, and nothing posted since."""
-    return Conditions(fence=turn.host.standing.fence, post_seq=turn.attempt.post_seq, marks=marks)
+def conditions_of(turn: Turn, question: Question, marks: tuple[Mark, ...] = ()) -> Conditions:
+    """What must still be so at the commit: the authority that was judged by, and nothing posted since.
+
+    The authority of the question, and not the one that this process knows by now: another turn may have read on.
+    """
+    fence = Fence(turn.host.standing.run_key, question.authority)
+    return Conditions(fence=fence, post_seq=question.post, marks=marks)
 
 
-async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> None:
+async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict, since: int) -> None:
     """Not now, or no. Returns where something moved and it may be asked again."""
     words = words_of(question, verdict)
     judged = GateJudged(question=question, verdict=verdict)
@@ -186,7 +196,7 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
         item = cancel.item if cancel is not None and verdict.code == "cancelled" else ""
         turn.attempt.halt(ended(verdict.code, words, item=item, judged=judged, name=wish.name))
         raise AttemptClosed
-    await asking.revalidate(turn, wish, judged, words)
+    await asking.revalidate(turn, wish, judged, words, since=since)
 
 
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:
@@ -200,7 +210,7 @@ async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Den
     refused = EffectRefused(ask=ask, code=code, item=item)
     writer = turn.attempt.writer
     drafts = [writer.draft(judged, name=wish.name), writer.draft(refused, name=wish.name, value=detail(words))]
-    await _commit(turn, wish, drafts)
+    await _commit(turn, wish, drafts, conditions_of(turn, judged.question))
     return denied(refused, words, wish.name)
 
 

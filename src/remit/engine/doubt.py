@@ -37,6 +37,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     """Whether it may be sent again now, by rule. False where it was settled, or waited for somebody."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Effect)
+    since = attempt.parking.wakes
     told = attempt.boundary.resolved.get(view.intention)
     if told is not None and await _take_word(turn, wish, told):
         return False
@@ -50,7 +51,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         wish.times_sent_again += 1
         wish.is_sent_again = True
         return True
-    await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole)
+    await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
     return False
 
 

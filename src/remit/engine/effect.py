@@ -46,7 +46,11 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, request: Any, rest
     attempt = turn.attempt
     attempt.unbegun.pop(name, None)
     with attempt.parking.open_call():
-        recorded = await attempt.recall(name)
+        try:
+            recorded = await attempt.recall(name)
+        except asyncio.CancelledError:
+            _see_to(turn, effect, name)
+            raise
         data, _ = effect.request_codec.write(request, where=name)
         check_request(turn, name, data)
         if recorded is not None:
@@ -58,11 +62,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, request: Any, rest
 
 async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     """Wait for it in the flow's task, while it runs in one of its own that a cancelled call does not end."""
-    task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
-    in_flight = turn.attempt.in_flight
-    in_flight.add(task)
-    task.add_done_callback(in_flight.discard)
-    task.add_done_callback(_heard)
+    task = _begin(turn, wish, go)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -70,15 +70,40 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             task.cancel()
             await asyncio.wait([task])
         if not task.done():
-            wish.is_whole = False
+            wish.let_go()
             turn.attempt.parking.outlive(task)
         raise
+
+
+def _see_to(turn: Turn, effect: Effect[Any], name: str) -> None:
+    """The flow let go of a call, as it did before: where that left a doubt, the doubt is ended all the same."""
+    view = turn.attempt.boundary.effects.get(name)
+    if view is not None and view.settled is None and turn.attempt.is_open:
+        wish = Wish(name, effect, view.request, view.salt)
+        wish.let_go()
+        turn.attempt.parking.outlive(_begin(turn, wish, _go_when_replayed))
+
+
+def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:
+    task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
+    in_flight = turn.attempt.in_flight
+    in_flight.add(task)
+    task.add_done_callback(in_flight.discard)
+    task.add_done_callback(_heard)
+    return task
 
 
 def _heard(task: asyncio.Task[Any]) -> None:
     """Where nobody waits for a call any more, what became of it stands in the journal all the same."""
     if not task.cancelled():
         task.exception()
+
+
+async def _go_when_replayed(turn: Turn, wish: Wish) -> Any:
+    """Once nothing recorded can contradict it any more."""
+    await turn.attempt.replay.until_over(wish.name)
+    turn.attempt.check_open()
+    return await _go(turn, wish)
 
 
 async def _go(turn: Turn, wish: Wish) -> Any:
@@ -94,26 +119,39 @@ async def _go(turn: Turn, wish: Wish) -> Any:
             return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
         else:
             attempt.check_may_begin(wish.name)
-        if wish.calls == CALLS_MAX:
-            words = (
-                f"{wish.name} was called {CALLS_MAX} times and is known not to have happened; the next turn tries again."
-            )
-            attempt.halt(Parked("repair", "effect.did_not_happen", words))
-            raise AttemptClosed
+        _check_not_too_often(turn, wish)
         permit = await cross(turn, wish)
         assert isinstance(permit, Permit)
-        wish.calls += 1
-        answered = await touch(turn, effect, permit)
-        wish.is_sent_again = False
-        if answered.state == "doubt":
-            wish.doubt = answered.error
-            continue
-        # A crash here leaves the intention alone: in doubt, and found out as declared.
-        settled, value = await settle(turn, wish, answered)
+        told = await _call(turn, wish, effect, permit)
+        if told is None:
+            continue  # in doubt
+        settled, value = told
         attempt.parking.wake()
         if settled.state == "did_not_happen":
             attempt.failed.add(wish.name)
         return outcome_of(turn, effect, wish.name, settled, value)
+
+
+def _check_not_too_often(turn: Turn, wish: Wish) -> None:
+    if wish.calls == CALLS_MAX:
+        words = f"{wish.name}, called {CALLS_MAX} times, is known not to have happened; the next turn tries again."
+        turn.attempt.halt(Parked("repair", "effect.did_not_happen", words))
+        raise AttemptClosed
+
+
+async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> tuple[EffectSettled, bytes] | None:
+    """One call and its settlement; None where it leaves a doubt."""
+    wish.calls += 1
+    try:
+        answered = await touch(turn, effect, permit)
+        wish.is_sent_again = False
+        if answered.state == "doubt":
+            wish.doubt = answered.error
+            return None
+        # A crash here leaves the intention alone: in doubt, and found out as declared.
+        return await settle(turn, wish, answered)
+    finally:
+        turn.attempt.under_way.discard(wish.name)
 
 
 def recall_outcome(turn: Turn, effect: Outward[Any], recorded: Recorded) -> Any:

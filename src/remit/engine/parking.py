@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from remit.engine.halt import URGENCY, Parked
 from remit.engine.signals import AttemptClosed
@@ -30,29 +31,38 @@ class _Waiting:
 class Parking:
     """Which calls are open, and which of them wait. on_still: told what the run waits for."""
 
-    __slots__ = ("_is_armed", "_moves", "_on_still", "_open", "_waiting")
+    __slots__ = ("_is_armed", "_is_stopped", "_moves", "_on_still", "_open", "_waiting", "wakes")
 
     def __init__(self, on_still: Callable[[Parked], None]) -> None:
         self._on_still = on_still
         self._open = self._moves = 0
+        self.wakes = 0  # how often something moved for which calls wait
         self._waiting: list[_Waiting] = []
-        self._is_armed = False
+        self._is_armed = self._is_stopped = False
 
     @contextmanager
     def open_call(self) -> Iterator[None]:
         """A call of the flow, from its beginning to its outcome."""
-        self._open += 1
-        self._moves += 1
+        self._begin()
         try:
             yield
         finally:
-            self._open -= 1
-            self._moves += 1
-            if self._waiting:
-                self._arm()
+            self._end()
 
-    async def wait(self, why: Parked, *, is_whole: bool) -> None:
-        """Wait until something moved. Raises AttemptClosed where the turn ended before."""
+    def outlive(self, task: asyncio.Task[Any]) -> None:
+        """A call that its flow let go of is open until `task` is through: in doubt it holds the run."""
+        self._begin()
+        task.add_done_callback(lambda _: self._end())
+
+    async def wait(self, why: Parked, *, is_whole: bool, since: int) -> None:
+        """Wait until something moved. Raises AttemptClosed where the turn ended before, or has ended already.
+
+        since: `wakes` when the caller looked; what moved while it wrote down what it saw is not waited for again.
+        """
+        if self._is_stopped:
+            raise AttemptClosed
+        if self.wakes != since:
+            return
         waiting = _Waiting(why, is_whole, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._arm()
@@ -64,16 +74,28 @@ class Parking:
 
     def wake(self) -> None:
         """Something that calls may wait for has moved: each looks again."""
+        self.wakes += 1
         for waiting in self._waiting:
             if not waiting.future.done():
                 waiting.future.set_result(None)
 
     def stop(self) -> None:
-        """The turn is over."""
+        """The turn is over: who waits is told, and so is who comes later, out of a call that was under way outside."""
+        self._is_stopped = True
         for waiting in self._waiting:
             if not waiting.future.done():
                 waiting.future.set_exception(AttemptClosed())
                 waiting.future.exception()  # a call that was given up is not a warning
+
+    def _begin(self) -> None:
+        self._open += 1
+        self._moves += 1
+
+    def _end(self) -> None:
+        self._open -= 1
+        self._moves += 1
+        if self._waiting:
+            self._arm()
 
     def _arm(self) -> None:
         if not self._is_armed:

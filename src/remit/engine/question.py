@@ -6,6 +6,7 @@ who holds a business key. Its failure is a no, and enters the question as one.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -63,6 +64,15 @@ class Wish:
         """Declared name of the effect; "" for a question of the flow's own."""
         return "" if self.effect is None else self.effect.name
 
+    def let_go(self) -> None:
+        """The flow's call was cancelled."""
+        self.is_let_go, self.is_whole = True, False
+
+    def check_wanted(self) -> None:
+        """Raises CancelledError where nobody wants it begun any more."""
+        if self.is_let_go:
+            raise asyncio.CancelledError(f"the flow let go of {self.name}")
+
 
 async def resume_question(turn: Turn) -> Question:
     """What is asked before a run goes on, whatever it will do."""
@@ -94,7 +104,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         _frame(turn, authority),
         answer=_answer(authority, boundary, wish, bound, own),
         ceilings=[await _limit(turn, wish, cap, own) for cap in rules.ceilings],
-        doubts=[name for name in boundary.in_doubt if name != wish.name],
+        doubts=[name for name in boundary.in_doubt if name != wish.name and name not in turn.attempt.under_way],
         effect=crossing,
         evidence=evidence,
         forbidden=rules.forbidden,
@@ -129,6 +139,7 @@ def _frame(turn: Turn, authority: Authority) -> Question:
         executor=authority.who(opened.by),
         head=head,
         now=writer.now(),
+        post=attempt.post_seq,
         pinned_contract=pinned if pinned != turn.flow.contract_digest else "",
         pinned_policy=(opened.policy or "") if (opened.policy or "") != authority.policy_digest else "",
         regressed=writer.wall() + REGRESSED_US < writer.last_at,

@@ -30,9 +30,7 @@ async def resolve(
     Raises Refused: `doubt.absent` (no such effect, or it is settled), `doubt.under_way` (a living worker is at it),
     `doubt.resolved` (somebody said so already), `doubt.evidence`, `doubt.decider`; ValueRefused: nothing was written.
     """
-    who = (await refresh(host)).who(by)
-    if not by.startswith("user:") or who.disabled:
-        raise Refused(f"{by!r} is no person who may say so; nothing was done.", code="doubt.decider", hint=_WHO)
+    await refresh(host)
     if not evidence.strip():
         raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
     data, _ = _PLAIN.write({"evidence": evidence, "outcome": outcome}, where=f"the outcome of {call}")
@@ -40,6 +38,8 @@ async def resolve(
     is_held = row is not None and row.worker is not None and not await is_holder_dead(host, row.worker)
 
     def write(found: Found) -> Letter:
+        if not by.startswith("user:") or host.standing.authority.who(by).disabled:
+            raise Refused(f"{by!r} is no person who may say so; nothing was done.", code="doubt.decider", hint=_WHO)
         effect = found.view.boundary.effects.get(call)
         if effect is None or effect.settled is not None:
             state_now = "was never intended" if effect is None else f"is settled: {effect.state}"

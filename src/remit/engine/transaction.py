@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
-from remit.engine.crossing import conditions_of, cross
+from remit.engine.crossing import cross
 from remit.engine.effect import check_request, outcome_of, recall_outcome, salt_of, seen_through
 from remit.engine.flow import is_async
 from remit.engine.outcome import detail
@@ -24,12 +25,12 @@ from remit.engine.question import Wish
 from remit.engine.sink import Outward, connector_digest, refused
 from remit.engine.step import text_of, type_name
 from remit.engine.turn import Turn
-from remit.engine.writer import Draft, Seal
+from remit.engine.writer import Conditions, Draft, Seal
 from remit.errors import CallRefused, Moved, Refused
 from remit.facts.kinds import EffectSettled
 from remit.facts.names import check_name
 from remit.facts.value import codec_of_parameter, codec_of_return
-from remit.store.protocol import Mark
+from remit.store.protocol import Reserve, TakeKey
 
 T = TypeVar("T")
 
@@ -124,10 +125,10 @@ async def _go(turn: Turn, wish: Wish) -> Any:
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Transaction)
 
-    async def write(_turn: Turn, _wish: Wish, drafts: Sequence[Draft], marks: tuple[Mark, ...]) -> None:
-        raised = await _written(turn, wish, drafts, marks)
+    async def write(_turn: Turn, _wish: Wish, drafts: Sequence[Draft], conditions: Conditions) -> None:
+        raised = await _written(turn, wish, drafts, conditions)
         if raised is not None:
-            await _rolled_back(turn, wish, drafts, raised)
+            await _rolled_back(turn, wish, drafts, conditions, raised)
 
     permit = await cross(turn, wish, write)
     assert isinstance(permit, Permit)
@@ -140,7 +141,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
     return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
 
 
-async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], marks: tuple[Mark, ...]) -> Exception | None:
+async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: Conditions) -> Exception | None:
     """Judgement, intention, the application's rows and settlement; what rolled them back, if that was its own fault."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Transaction)
@@ -150,7 +151,7 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], marks: tuple
     def settled(outcome: Any, seal: Seal) -> Any:
         data, _ = effect.codec.write(outcome, where=wish.name)  # one that can't be stored rolls back what it is of
         draft = attempt.writer.draft(EffectSettled(state="ok"), name=wish.name, value=data)
-        return seal([*drafts, draft], conditions_of(turn, marks))
+        return seal([*drafts, draft], conditions)
 
     def plain(connection: Any, seal: Seal) -> Any:
         token = place.set("effect")
@@ -185,8 +186,11 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], marks: tuple
     return None
 
 
-async def _rolled_back(turn: Turn, wish: Wish, drafts: Sequence[Draft], error: BaseException) -> None:
+async def _rolled_back(
+    turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: Conditions, error: BaseException
+) -> None:
     """Record that the gate let it pass and that nothing came of it. It holds no key and no ceiling."""
     settled = EffectSettled(error=type_name(error), state="did_not_happen")
     draft = turn.attempt.writer.draft(settled, name=wish.name, value=detail(text_of(error)))
-    await turn.attempt.append_if([*drafts, draft], conditions_of(turn, ()))
+    kept = tuple(mark for mark in conditions.marks if not isinstance(mark, TakeKey | Reserve))
+    await turn.attempt.append_if([*drafts, draft], replace(conditions, marks=kept))

@@ -125,6 +125,7 @@ class Question(Fact, frozen=True, kw_only=True):
     now: int  # microseconds UTC: the latest of wall time and the last entry
     pinned_contract: str = ""  # digest that the run was opened under, where the code declares another
     pinned_policy: str = ""  # digest that the run was opened under, where another holds today
+    post: int = 0  # seq of the last entry of lane post that was read
     regressed: bool = False  # wall time stood behind the last entry
     resume: list[list[str]] = []  # of each contract, the roles of which the executor must hold one; none for "anyone"
     risk: str
