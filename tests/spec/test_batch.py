@@ -280,6 +280,20 @@ async def test_a_transaction_of_the_callers_is_alone_and_between_two_batches(ton
     assert (whole.seen, tongue.batches) == ([1, 1], [[1, 2], [3, 4]])
 
 
+async def test_a_transaction_goes_before_the_batch_that_gathered_while_it_waited(tongue: Tongue):  # proves: FX-6
+    group, whole = GroupCommit(tongue, Counters()), Whole(tongue)
+    tongue.gate.clear()
+    first = asyncio.ensure_future(group.append(unit(1)))
+    while not tongue.batches:
+        await asyncio.sleep(0)
+    alone = asyncio.ensure_future(group.transact(whole))
+    late = asyncio.ensure_future(group.append(unit(2)))
+    await asyncio.sleep(0)
+    tongue.gate.set()
+    await asyncio.gather(first, alone, late)
+    assert (whole.seen, tongue.batches) == ([1, 1], [[1], [2]])
+
+
 async def test_small_batches_do_not_slip_past_a_transaction():  # proves: FX-6
     tongue = Tongue(inline_max=2)
     group, whole = GroupCommit(tongue, Counters()), Whole(tongue)

@@ -324,6 +324,18 @@ async def test_after_a_full_disk_the_store_says_what_the_file_says(path):  # pro
     await store.close()
 
 
+async def test_what_stands_beside_the_runs_is_in_every_later_document(path):  # proves: RUN-3
+    store = await opened(path)
+    hand = await open_held(store, "po-1")
+    for amount in (2, 0, 3):
+        unit = hand.step()
+        unit.marks = (Reserve("per run", amount, 10),) if amount else ()
+        await store.append(unit)
+        await store.append(hand.step())
+        assert json.loads(path.read_bytes())["ceilings"][0]["used"] == await store.read_used(TENANT, "per run")
+    await store.close()
+
+
 async def test_what_stands_beside_the_runs_is_as_it_was_after_a_full_disk(path):  # proves: RUN-3
     store = await opened(path)
     hand = await open_held(store, "po-1")

@@ -100,6 +100,14 @@ def fill(store: SqliteStore, closed: int) -> None:
         )
 
 
+@pytest.mark.parametrize("name", ["delete_ask_roles", "close_ask", "read_ask", "read_key", "free_key", "unreserve"])
+async def test_a_mark_goes_through_no_table(store: SqliteStore, name: str):
+    bindings = (None,) * (3 if "?3" in Q[name] else 2)
+    steps = [str(row[3]) for row in store._reader.execute("EXPLAIN QUERY PLAN " + Q[name], bindings)]
+
+    assert steps and not [step for step in steps if step.startswith("SCAN")]
+
+
 async def test_a_batch_of_effects_looks_at_the_authority_once(store: SqliteStore):  # proves: GATE-2
     """And is written by the same few statements as a batch of steps."""
     authority = await open_authority(store)

@@ -1,8 +1,9 @@
 """Memory: a store for tests and for trying things out.
 
 Where it is weaker than `file:`: nothing survives the process (RUN-5 does not hold), and no
-other process sees it. What it was given stays in the object: closed and opened again,
-the same object has the same ledger. Heads, epochs and leases are compared as everywhere.
+other process sees it. Like there, an application has no tables beside it (FX-6 does not
+hold). What it was given stays in the object: closed and opened again, the same object has
+the same ledger. Heads, epochs and leases are compared as everywhere.
 
 One lock guards the state, because leases are renewed from a thread of their own.
 """

@@ -5,7 +5,8 @@ returns; `document.py` says what it looks like, `disk.py` how it gets to the dis
 
 Where it is weaker than `sqlite:`: one process at a time (a second one is refused), and each
 append writes the whole document, so a step costs more the longer all its runs are (RUN-13
-does not hold) and no peer takes over within a second (RUN-16). Leases are kept in
+does not hold), no peer takes over within a second (RUN-16), and an application has no tables
+beside it to be written in the same commit (FX-6). Leases are kept in
 memory between appends, because nobody else could take a run while the file is locked.
 Where it is stronger than `memory:`: it survives its process, and anybody can read it.
 
