@@ -40,7 +40,7 @@ NOT_OURS = {
     "history": r"histor(?:y|ies)",
     "checkpoint": r"checkpoints?",
     "lock": r"(?:run's|lock the) (?:run|lock)",
-    "scope": r"(?<!A remit is the )scopes?",
+    "scope": r"(?<!A remit is the )(?<!tenant, )scopes?",  # or a column of the ceilings
     "permission": r"permissions?",
     "confirm": r"confirm(?:s|ed|ation)?",
     "context": r"(?<!## )(?<!\*\*)context",

@@ -194,7 +194,7 @@ def test_the_open_statuses_are_the_machines():
 
 @pytest.mark.parametrize(
     "name",
-    ["list_newest", "list_by_status", "read_row", "read_entries", "list_asks", "list_asks_by_role", "read_outbox"],
+    ["list_newest", "list_by_status", "read_row", "read_entries", "list_asks", "read_outbox"],
 )
 def test_a_list_is_read_in_its_order_without_sorting(store: SqliteStore, other: apsw.Connection, name: str):
     plan = " ".join(str(row[3]) for row in other.execute("EXPLAIN QUERY PLAN " + Q[name], bindings(Q[name])))

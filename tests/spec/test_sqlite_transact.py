@@ -30,7 +30,7 @@ MAY_NOT = [
     "REPLACE INTO ceiling VALUES ('default', 'a', 0)",
     "ALTER TABLE entry ADD COLUMN mine",
     "CREATE INDEX mine ON run (head)",
-    "DROP INDEX ask_open",
+    "DROP INDEX ask_open_by_number",
     "CREATE TRIGGER mine AFTER INSERT ON entry BEGIN SELECT 1; END",
     "CREATE TRIGGER mine AFTER INSERT ON invoice BEGIN DELETE FROM entry; END; INSERT INTO invoice (number) VALUES (9)",
     "CREATE TEMP TABLE run (head)",

@@ -31,6 +31,7 @@ from remit.store.protocol import (
 from remit.store.sqlite.rows import Q
 
 _AMOUNT_MAX = 2**63 - 1
+_ALL = ""  # the role under which every open question stands
 
 
 def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
@@ -67,13 +68,13 @@ def _make(connection: apsw.Connection, mark: Mark, tenant: str, run: str, run_ke
             assert amount >= 0, "an amount that is given back is 0 or more"
             connection.execute(Q["unreserve"], (tenant, scope, min(amount, _AMOUNT_MAX)))
         case OpenAsk(ask, call, roles, asked_at, until):
-            connection.execute(Q["delete_ask_roles"], (tenant, ask))
+            # One that is there already is open again: better shown twice than to nobody.
+            connection.execute(Q["close_ask"], (tenant, ask))
             shown = msgspec.json.encode(roles).decode()
-            values = (tenant, ask, run_key, call, shown, asked_at, until)
-            number = connection.execute(Q["open_ask"], values).get
-            connection.executemany(Q["insert_ask_role"], [(tenant, role, number) for role in roles])
+            values = (tenant, ask, run_key, run, call, shown, asked_at, until)
+            number = connection.execute(Q["put_ask"], values).get
+            connection.executemany(Q["open_ask"], [(number, tenant, role) for role in (*roles, _ALL)])
         case CloseAsk(ask):
-            connection.execute(Q["delete_ask_roles"], (tenant, ask))
             connection.execute(Q["close_ask"], (tenant, ask))
         case Announce(kind, data):
             connection.execute(Q["announce"], (tenant, run, kind, data, now))
@@ -100,10 +101,9 @@ def read_ask(connection: apsw.Connection, tenant: str, ask: str) -> AskRow | Non
 
 
 def list_asks(connection: apsw.Connection, which: AskFilter) -> list[AskRow]:
-    values: tuple[Any, ...] = (which.tenant, which.after, max(which.limit, 0))
-    if which.role is None:
-        return [_ask_row(row) for row in connection.execute(Q["list_asks"], values)]
-    return [_ask_row(row) for row in connection.execute(Q["list_asks_by_role"], (*values, which.role))]
+    role = _ALL if which.role is None else which.role
+    values = (which.tenant, role, which.after, max(which.limit, 0))
+    return [_ask_row(row) for row in connection.execute(Q["list_asks"], values)]
 
 
 def read_outbox(connection: apsw.Connection, after: int, limit: int) -> list[OutboxRow]:

@@ -1,5 +1,5 @@
 -- What stands beside the runs and is written in the same commits: business keys, ceilings, questions, announcements.
--- Only open questions are indexed by tenant and by role, so a list of them costs the same however many were answered.
+-- A list of open questions costs the same however many were answered: those stand in no index but their id's.
 
 -- `run` is kept beside its key: a business key is still known when the run is gone.
 CREATE TABLE business_key (
@@ -24,25 +24,23 @@ CREATE TABLE ask (
     tenant   TEXT NOT NULL,
     ask      TEXT NOT NULL,
     run_key  INTEGER NOT NULL,
+    run      TEXT NOT NULL,
     call     TEXT NOT NULL,
     roles    TEXT NOT NULL,
     asked_at INTEGER NOT NULL,
     until    INTEGER NOT NULL,
-    is_open  INTEGER NOT NULL,
     UNIQUE (tenant, ask)
 ) STRICT;
 
-CREATE INDEX ask_open ON ask (tenant, number) WHERE is_open = 1;
-
--- Of open questions alone.
-CREATE TABLE ask_role (
+-- A question is open while it is listed here: once under each role that may answer, and once under '', for all.
+CREATE TABLE ask_open (
+    number INTEGER NOT NULL,
     tenant TEXT NOT NULL,
     role   TEXT NOT NULL,
-    number INTEGER NOT NULL,
     PRIMARY KEY (tenant, role, number)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX ask_role_by_number ON ask_role (number);
+CREATE INDEX ask_open_by_number ON ask_open (number);
 
 CREATE TABLE outbox (
     number INTEGER PRIMARY KEY AUTOINCREMENT,

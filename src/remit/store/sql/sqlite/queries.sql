@@ -48,24 +48,19 @@ RETURNING used;
 -- Take back what was reserved, and never more than is there.
 UPDATE ceiling SET used = max(used - ?3, 0) WHERE tenant = ?1 AND scope = ?2;
 
--- name: open_ask
--- A question for the inbox. One that is there already is open again: better shown twice than to nobody.
-INSERT INTO ask (tenant, ask, run_key, call, roles, asked_at, until, is_open) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 1)
-ON CONFLICT (tenant, ask) DO UPDATE
-SET run_key = ?3, call = ?4, roles = ?5, asked_at = ?6, until = ?7, is_open = 1
+-- name: put_ask
+-- A question for the inbox, under its first number if it is asked again.
+INSERT INTO ask (tenant, ask, run_key, run, call, roles, asked_at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+ON CONFLICT (tenant, ask) DO UPDATE SET run_key = ?3, run = ?4, call = ?5, roles = ?6, asked_at = ?7, until = ?8
 RETURNING number;
 
--- name: insert_ask_role
--- Find an open question by a role that may answer it.
-INSERT INTO ask_role (tenant, role, number) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
-
--- name: delete_ask_roles
--- No role finds the question any more.
-DELETE FROM ask_role WHERE number = (SELECT number FROM ask WHERE tenant = ?1 AND ask = ?2);
+-- name: open_ask
+-- Show it to a role that may answer it, or under '' to all.
+INSERT INTO ask_open (number, tenant, role) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
 -- name: close_ask
--- The question needs no answer any more.
-UPDATE ask SET is_open = 0 WHERE tenant = ?1 AND ask = ?2 AND is_open = 1;
+-- Show it to nobody any more.
+DELETE FROM ask_open WHERE number = (SELECT number FROM ask WHERE tenant = ?1 AND ask = ?2);
 
 -- name: announce
 -- A row of the outbox.
@@ -177,23 +172,16 @@ SELECT used FROM ceiling WHERE tenant = ?1 AND scope = ?2;
 
 -- name: read_ask
 -- A question by its id, open or closed.
-SELECT a.number, a.ask, a.run_key, r.run, a.call, a.roles, a.asked_at, a.until, a.is_open
-FROM ask a JOIN run r ON r.run_key = a.run_key
-WHERE a.tenant = ?1 AND a.ask = ?2;
+SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until,
+  EXISTS (SELECT 1 FROM ask_open o WHERE o.number = a.number)
+FROM ask a WHERE a.tenant = ?1 AND a.ask = ?2;
 
 -- name: list_asks
--- Open questions of a tenant, oldest first.
-SELECT a.number, a.ask, a.run_key, r.run, a.call, a.roles, a.asked_at, a.until, a.is_open
-FROM ask a CROSS JOIN run r ON r.run_key = a.run_key
-WHERE a.tenant = ?1 AND a.number > ?2 AND a.is_open = 1
-ORDER BY a.number LIMIT ?3;
-
--- name: list_asks_by_role
--- Those that a role may answer. CROSS JOIN keeps the order of the tables: the role's index first.
-SELECT a.number, a.ask, a.run_key, r.run, a.call, a.roles, a.asked_at, a.until, a.is_open
-FROM ask_role o CROSS JOIN ask a ON a.number = o.number CROSS JOIN run r ON r.run_key = a.run_key
-WHERE o.tenant = ?1 AND o.number > ?2 AND o.role = ?4
-ORDER BY o.number LIMIT ?3;
+-- Open questions of a tenant that a role may answer, oldest first. CROSS JOIN keeps the order: the open ones first.
+SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until, 1
+FROM ask_open o CROSS JOIN ask a ON a.number = o.number
+WHERE o.tenant = ?1 AND o.role = ?2 AND o.number > ?3
+ORDER BY o.number LIMIT ?4;
 
 -- name: read_outbox
 -- What was announced after a number, in order.
