@@ -1,0 +1,55 @@
+"""Going on with a run opens none, and where a run stands is told by its whole name."""
+
+from __future__ import annotations
+
+import pytest
+
+import remit
+from remit import Contract
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Opening, RunRow
+
+
+class Counting(MemoryStore):
+    """A memory store that counts the runs that it is asked to open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.openings: list[str] = []
+
+    async def open_run(self, opening: Opening) -> RunRow | None:
+        self.openings.append(opening.run)
+        return await super().open_run(opening)
+
+
+@remit.flow(contract=Contract(version="1", resume="anyone"))
+async def flow(run: remit.Run) -> str:
+    return run.id
+
+
+async def test_resume_never_asks_for_a_run_to_be_opened():  # proves: RPL-2
+    store = Counting()
+    async with remit.open(store) as rt:
+        await rt.start(flow, id="r")
+        opened = list(store.openings)
+        assert (await rt.resume(flow, "r")).value == "r"
+        assert store.openings == opened
+        with pytest.raises(remit.RunAbsent):
+            await rt.resume(flow, "never")
+        assert store.openings == opened
+
+
+async def test_a_run_may_wait_for_one_of_the_same_id_in_another_ledger_or_tenant():  # proves: RUN-8
+    kept = MemoryStore()
+    async with remit.open("memory:") as elsewhere, remit.open(kept, tenant="b") as neighbour:
+
+        @remit.step
+        async def ask_elsewhere() -> str:
+            return str((await elsewhere.run(flow, id="r")).value) + str((await neighbour.run(flow, id="r")).value)
+
+        @remit.flow(contract=Contract(version="1", resume="anyone"))
+        async def asking(run: remit.Run) -> str:
+            return str(await run.step(ask_elsewhere))
+
+        async with remit.open(MemoryStore()) as rt:
+            assert (await rt.run(asking, id="r")).value == "rr"
