@@ -362,11 +362,13 @@ class BoundaryContract:
         assert closed is not None and (closed.is_open, closed.roles) == (False, ("buyer", "director"))
         assert await store.read_ask(TENANT, "never") is None
 
-    async def test_a_question_that_is_opened_again_is_shown_under_its_number(self, store):
+    @pytest.mark.parametrize("is_closed", [False, True])
+    async def test_a_question_that_is_opened_again_is_shown_under_its_number(self, store, is_closed):
         await open_held(store, "po-1")
         await fresh_fate(store, "po-1", ask("a-1", "buyer", "director"))
         before = await store.read_ask(TENANT, "a-1")
-        await fresh_fate(store, "po-1", CloseAsk("a-1"))
+        if is_closed:
+            await fresh_fate(store, "po-1", CloseAsk("a-1"))
         assert await fresh_fate(store, "po-1", ask("a-1", "director", "director", "auditor")) == WRITTEN
         row = await store.read_ask(TENANT, "a-1")
         assert before is not None and row is not None and (row.number, row.is_open) == (before.number, True)
