@@ -118,6 +118,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
         elif view is not None and view.settled is not None and view.state != "did_not_happen":
             return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
         else:
+            wish.check_wanted()
             attempt.check_may_begin(wish.name)
         _check_not_too_often(turn, wish)
         permit = await cross(turn, wish)

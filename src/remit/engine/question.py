@@ -53,6 +53,7 @@ class Wish:
     is_whole: bool = True
     is_sent_again: bool = False
     is_committed: bool = False
+    is_let_go: bool = False  # the flow waits for it no more: its doubt is ended, and nothing is begun
     probed: set[str] = field(default_factory=set)  # intentions that were asked about in this attempt
     calls: int = 0  # in this attempt
     times_sent_again: int = 0

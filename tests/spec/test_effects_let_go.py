@@ -1,0 +1,136 @@
+"""Effects that their flow lets go of: a race, a time-out or a cancelled run ends the waiting, never the effect."""
+
+from __future__ import annotations
+
+import asyncio
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.till import OPEN, Order, Till, kinds_of, paying
+
+
+async def test_an_effect_that_a_timeout_let_go_of_is_settled_before_the_run_ends(storage: Storage):  # proves: FX-10
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> str:
+        waiting = asyncio.ensure_future(run.effect(pay, Order()))
+        await till.is_held.wait()
+        waiting.cancel()
+        till.let_go.set()
+        return "gone on"
+
+    async with storage.open() as rt:
+        assert (await rt.run(impatient, id="r")).value == "gone on"
+        (effect,) = await rt.effects("r")
+        assert (effect.state, effect.outcome) == ("ok", {"amount": 100, "number": 1})
+        assert (await kinds_of(rt, "r"))[-2:] == ["EffectSettled", "RunEnded"]
+    assert till.times == [1]
+
+
+async def test_a_doubt_that_its_flow_let_go_of_holds_the_run(storage: Storage):  # proves: FX-2, FX-10, FX-13
+    till = Till()
+    till.next(till.hold_and_raise)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> str:
+        waiting = asyncio.ensure_future(run.effect(pay, Order()))
+        await till.is_held.wait()
+        waiting.cancel()
+        till.let_go.set()
+        return "gone on"
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        outcome = await rt.run(impatient, id="r")
+        assert (outcome.status, outcome.waiting_on) == ("in_doubt", "doubt")
+        assert "RunEnded" not in await kinds_of(rt, "r")
+
+
+async def test_a_doubt_that_lost_a_race_holds_the_run_and_not_the_winner(storage: Storage):  # proves: FX-2, FX-10
+    till, done = Till(), []
+    till.next(till.hold_and_raise)
+    pay = till.effect()
+
+    async def quick() -> str:
+        await till.is_held.wait()
+        return "quick"
+
+    async def after() -> str:
+        till.let_go.set()
+        await asyncio.sleep(0)
+        done.append("after")
+        return "after"
+
+    @remit.flow(contract=OPEN)
+    async def racing(run: remit.Run) -> list[str]:
+        return [await run.first(run.effect(pay, Order()), run.step(quick)), await run.step(after)]
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(racing, id="r")).status == "in_doubt"
+        assert done == ["after"]
+        await rt.resolve("r", "pay", "ok", by="user:a", evidence="statement", outcome={"number": 1, "amount": 100})
+        assert (await rt.run(racing, id="r")).value == ["quick", "after"]
+    assert (till.times, done) == ([1], ["after"])
+
+
+async def test_an_effect_that_lost_a_race_before_its_intention_is_never_called(storage: Storage):  # proves: FX-1, C6
+    till = Till()
+    pay = till.effect()
+
+    async def quick() -> str:
+        return "quick"
+
+    @remit.flow(contract=OPEN)
+    async def racing(run: remit.Run) -> str:
+        async def late() -> None:
+            await asyncio.Event().wait()
+            await run.effect(pay, Order())
+
+        return str(await run.first(run.step(quick), late()))
+
+    async with storage.open() as rt:
+        assert (await rt.run(racing, id="r")).value == "quick"
+    assert till.arrived == []
+
+
+async def test_a_run_that_is_cancelled_under_an_effect_says_what_it_did(storage: Storage):  # proves: FX-10, C7
+    till = Till()
+    till.next(till.hold)
+    flow = paying(till.effect(), Order(), Order(invoice="i-2"))
+
+    async with storage.open() as rt:
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await till.is_held.wait()
+        assert (await rt.cancel("r", by="user:a", reason="too dear")).status == "running"
+        till.let_go.set()
+        outcome = await running
+        assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
+        assert "user:a" in outcome.reason and "too dear" in outcome.reason and "Done before: pay." in outcome.reason
+        (effect,) = await rt.effects("r")
+        assert effect.state == "ok"
+        kinds = await kinds_of(rt, "r")
+        assert kinds.index("EffectSettled") < kinds.index("RunEnded")
+    assert till.calls == {"i-1": 1}
+
+
+async def test_a_run_that_is_cancelled_under_an_effect_in_doubt_waits_for_it(storage: Storage):  # proves: FX-10, C7
+    till = Till()
+    till.next(till.hold_and_raise)
+    flow = paying(till.effect())
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await till.is_held.wait()
+        await rt.cancel("r", by="user:a")
+        till.let_go.set()
+        outcome = await running
+        assert (outcome.status, outcome.waiting_on) == ("in_doubt", "doubt")
+        assert "cancelled" in outcome.reason
+
+        await rt.resolve("r", "pay", "ok", by="user:a", evidence="statement", outcome={"number": 1, "amount": 100})
+        outcome = await rt.run(flow, id="r")
+        assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
+    assert till.times == [1]
