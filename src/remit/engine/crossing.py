@@ -33,7 +33,7 @@ from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
-from remit.store.protocol import CloseAsk, Fence, Mark, Reserve, TakeKey
+from remit.store.protocol import CloseAsk, Fence, Mark, Reserve, TakeKey, Unreserve
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
@@ -157,6 +157,9 @@ def _marks(turn: Turn, wish: Wish, question: Question, intended: EffectIntended)
         marks.append(TakeKey(intended.business, wish.name))
     before = turn.attempt.boundary.effects.get(wish.name)
     held = {} if before is None or before.settled is not None else {r.scope: r.amount for r in before.intended.reserved}
+    taken_now = {r.scope: r.amount for r in intended.reserved}
+    # Sent again on another day it counts on that day: what its last call held would be given back by nobody.
+    marks += [Unreserve(s, amount) for s, amount in held.items() if is_shared(s) and taken_now.get(s) != amount]
     for taken in intended.reserved:
         if is_shared(taken.scope) and held.get(taken.scope) != taken.amount:
             most = min(limit.max for limit in question.ceilings if limit.scope == taken.scope)

@@ -5,10 +5,10 @@
     resend              it is sent again under the same key, which the other side deduplicates
     ask                 the run waits for a person
 
-"It did not land" permits a new call only where that is final: the other side deduplicates or
-fences, so that a late first request does nothing beside a second; or the attempt that sent it is
-proven dead and the time is over in which what it sent may still land. Otherwise a person
-decides. Never is a second call made in silence.
+"It did not land" permits a new call only where that is final: the other side deduplicates, so that
+a late first request does nothing beside a second; or it fences and the probe raised the fence above
+the first; or the attempt that sent it is proven dead and the time is over in which what it sent may
+still land. Otherwise a person decides. Never is a second call made in silence.
 """
 
 from __future__ import annotations
@@ -100,8 +100,10 @@ async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
     """Whether "not landed" stays so."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Effect)
-    if effect.sink is not None:
+    if effect.sink == "dedupes":
         return True
+    if effect.is_probe_fenced and view.attempt < attempt.lease.epoch:
+        return True  # the probe told the other side this epoch: a late request of the sender's is refused from then on
     if effect.lands_within is None or attempt.writer.now() <= view.at + effect.lands_within // MICROSECOND:
         return False
     if view.attempt == attempt.lease.epoch:

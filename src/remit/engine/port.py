@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal
 
 from remit.engine.place import place
-from remit.engine.sink import Declined, DidNotHappen, Effect
+from remit.engine.sink import Declined, DidNotHappen, Effect, takes_epoch
 from remit.engine.step import in_thread
 from remit.engine.turn import Turn
 from remit.errors import PermitRefused
@@ -87,7 +87,7 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
 async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, key: str) -> Any:
     """Run a function of the effect's: on the loop when it is async, in a thread when it is not."""
     named: dict[str, Any] = {"key": key}
-    if "epoch" in effect.takes and fn is effect.fn:
+    if "epoch" in effect.takes if fn is effect.fn else takes_epoch(fn):
         named["epoch"] = turn.attempt.lease.epoch
     async with asyncio.timeout(_seconds(effect.timeout)):
         if asyncio.iscoroutinefunction(fn) or (fn is effect.fn and effect.is_async):

@@ -5,7 +5,7 @@
     doubt="resend"   it is sent again under the same key, which the other side deduplicates
 
     sink="dedupes"   a second request with the same key does nothing
-    sink="fences"    a request with a lower epoch than the newest is refused
+    sink="fences"    a request with a lower epoch than the newest that it was told is refused
     sink=None        it promises nothing
 
 An effect takes one argument, the request, and `key`, the idempotency key. It raises
@@ -114,6 +114,9 @@ class Effect(Outward[T]):
         self._check()
         self.is_async = is_async(fn)
         self.takes = _takes(name, fn)
+        self.is_probe_fenced = sink == "fences" and probe is not None and takes_epoch(probe)
+        if sink == "fences" and "epoch" not in self.takes:
+            raise refused(name, "sink", 'sink="fences" needs a function that takes `epoch` and tells the other side')
         self.request_codec: Codec[Any] = codec_of_parameter(fn, 0)
         self.codec: Codec[Any] = codec_of_return(fn)
         self.connector = connector_digest(fn, {"connector": connector, "doubt": doubt, "sink": sink})
@@ -188,7 +191,8 @@ def effect(
     """Declare an effect: `@remit.effect(doubt="probe", probe=find_order, sink="dedupes")`.
 
     The function takes the request and `key` (and `epoch`, if it has such a parameter, for sinks that fence).
-    probe: takes the same and returns `Landed(outcome)` or `NotLanded()`; whatever else it does, the doubt stays.
+    probe: takes the same and returns `Landed(outcome)` or `NotLanded()`; whatever else it does, the doubt stays. Where
+        the sink fences, "not landed" is final only from a probe that takes `epoch` and raises the fence by it.
     lands_within: the longest that a request under way may take to land once its sender is dead.
     business_key: field of the request that no two runs may use ("invoice"). version, connector: of what it talks to;
         an approval is bound to both. timeout: of one call; after it the effect is in doubt.
@@ -229,6 +233,11 @@ def _takes(name: str, fn: Callable[..., Any]) -> frozenset[str]:
     if len(others) != 1 or "key" not in named:
         raise refused(name, "parameters", "it takes one request and `key`: `def pay(order: Order, *, key: str)`")
     return frozenset(named)
+
+
+def takes_epoch(fn: Callable[..., Any]) -> bool:
+    """Whether a function wants the attempt's epoch."""
+    return "epoch" in inspect.signature(fn).parameters
 
 
 def refused(name: str, field: str, what: str) -> DeclarationRefused:
