@@ -270,22 +270,12 @@ async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Li
     scope = ruling.scope_of(wish.declared, cap.pin, now)
     used = 0
     if cap.pin.per == "run":
-        used = _used_in_run(turn.attempt.boundary, scope, without=wish.name)
+        used = turn.attempt.boundary.reserved(scope, without=wish.name)
     elif cap.pin.per != "effect":
         used = await turn.host.store.read_used(turn.host.tenant, scope)
         if own is not None and own.settled is None:
             used -= sum(taken.amount for taken in own.intended.reserved if taken.scope == scope)
     return ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
-
-
-def _used_in_run(boundary: Boundary, scope: str, *, without: str) -> int:
-    return sum(
-        taken.amount
-        for effect in boundary.effects.values()
-        if effect.name != without and effect.state in ("ok", "in_doubt")
-        for taken in effect.intended.reserved
-        if taken.scope == scope
-    )
 
 
 def _answer(

@@ -133,13 +133,17 @@ class Boundary:
     judged: GateJudged | None = None  # the newest judgement that did not let the run go on
     asked_for: dict[str, GateJudged] = field(default_factory=dict)  # by ask: the judgement that led to it
     _decisions: dict[str, list[Decided]] = field(default_factory=dict)  # by ask
+    # Kept beside what they follow from: every crossing asks for them, and a long run has many effects.
+    _in_doubt: dict[str, None] = field(default_factory=dict)  # names, in the order of intending
+    _reserved: dict[str, int] = field(default_factory=dict)  # by scope: what happened, or may have
+    _asked_last: dict[str, AskView] = field(default_factory=dict)  # by call
     _permitted: GateJudged | None = None  # said `resume`, and what it permits has to follow
     _permitted_name: str | None = None
 
     @property
     def in_doubt(self) -> list[str]:
         """Names of effects that were intended and never settled."""
-        return [effect.name for effect in self.effects.values() if effect.settled is None]
+        return list(self._in_doubt)
 
     @property
     def is_awaiting(self) -> bool:
@@ -148,14 +152,18 @@ class Boundary:
 
     def ask_of(self, call: str) -> AskView | None:
         """The newest question of a call that is neither void nor used up."""
-        for ask in reversed(self.asks.values()):
-            if ask.asked.call == call:
-                return None if ask.voided or ask.used_by else ask
-        return None
+        ask = self._asked_last.get(call)
+        return None if ask is None or ask.voided or ask.used_by else ask
 
     def last_ask_of(self, call: str) -> AskView | None:
         """The newest question of a call, whatever became of it."""
-        return next((ask for ask in reversed(self.asks.values()) if ask.asked.call == call), None)
+        return self._asked_last.get(call)
+
+    def reserved(self, scope: str, *, without: str) -> int:
+        """What this run's effects took of a ceiling, but for one call: of those that happened, or may have."""
+        own = self.effects.get(without)
+        taken = own.intended.reserved if own is not None and own.state in ("ok", "in_doubt") else ()
+        return self._reserved.get(scope, 0) - sum(each.amount for each in taken if each.scope == scope)
 
     # -- folding ------------------------------------------------------------------------------------------------------
 
@@ -232,6 +240,10 @@ class Boundary:
         is_resent = before is not None and before.settled is None and before.intended.approval == fact.approval
         if fact.approval and not is_resent:
             self._use(fact.approval, fact.decision, header.name)
+        if before is not None and before.settled is None:
+            self._reserve(before.intended, -1)
+        self._reserve(fact, 1)
+        self._in_doubt[header.name] = None
         self.effects[header.name] = EffectView(
             name=header.name,
             intended=fact,
@@ -253,8 +265,15 @@ class Boundary:
             if told is None or told.item != fact.item or told.fact.state != fact.state:
                 raise Illegal("a settlement by a person who did not say so")
         effect.settled, effect.outcome = fact, entry.value
+        del self._in_doubt[effect.name]
+        if fact.state != "ok":
+            self._reserve(effect.intended, -1)
         if fact.state == "did_not_happen" and effect.intended.approval:
             self.asks[effect.intended.approval].used_by = ""  # given back
+
+    def _reserve(self, intended: EffectIntended, sign: Literal[1, -1]) -> None:
+        for taken in intended.reserved:
+            self._reserved[taken.scope] = self._reserved.get(taken.scope, 0) + sign * taken.amount
 
     def _refuse(self, fact: EffectRefused) -> None:
         if fact.ask:
@@ -273,7 +292,7 @@ class Boundary:
         crossing = judged.question.effect if judged is not None else None
         if judged is None or crossing is None or (crossing.name, crossing.bound) != (fact.call, fact.bound):
             raise Illegal("a question that no judgement led to")
-        self.asks[fact.ask], self.asked_for[fact.ask] = ask, judged
+        self.asks[fact.ask], self.asked_for[fact.ask], self._asked_last[fact.call] = ask, judged, ask
         self._answer(ask)
 
     def _answer(self, ask: AskView) -> None:
