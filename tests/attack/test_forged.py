@@ -11,6 +11,7 @@ import pytest
 import remit
 from remit.facts import kinds
 from remit.facts.kinds import AttemptStarted, QuarantineLifted, RunEnded, RunOpened, RunParked, StepDone
+from remit.facts.rules import ContractPin
 from tests.attack.edits import header, parts, raw, resealed, resealed_bytes
 from tests.attack.siege import DECIDED, FETCHED, NEIGHBOUR, OPENED, PARKED, VICTIM, Edit, Siege
 from tests.spec.conftest import Storage
@@ -21,7 +22,7 @@ DONE = StepDone(took=9)
 AGAIN = AttemptStarted(contract="c0" * 32, version="1", worker="4711-a1")
 COMPLETED = RunEnded(status="completed")
 LIFTED = QuarantineLifted(gen=1, run=VICTIM)
-PIN = kinds.ContractPin(resume=["anyone"], risk="low", version="1", window=1)
+PIN = ContractPin(resume=["anyone"], risk="low", version="1", window=1)
 OPENED_AGAIN = RunOpened(by="service:local", contract=PIN, flow="payment", window_end=1)
 DEEP = b"[" * 10_000
 HUGE = b"1" + b"0" * 5_000

@@ -16,22 +16,8 @@ from typing import Any
 import pytest
 
 from remit.errors import LeaseLost, Moved
-from remit.store.protocol import (
-    Announce,
-    AskFilter,
-    CloseAsk,
-    Fence,
-    FreeKey,
-    KeyRow,
-    Mark,
-    OpenAsk,
-    OutboxRow,
-    Reserve,
-    Store,
-    TakeKey,
-    Unit,
-    Unreserve,
-)
+from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.store.protocol import AskFilter, KeyRow, OutboxRow, Store, Unit
 from tests.contract.suite import row_of
 from tests.support.journal import TENANT, Hand, open_held, open_run, read_stored, read_view
 

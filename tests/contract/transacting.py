@@ -14,7 +14,8 @@ from typing import Any, Protocol
 import pytest
 
 from remit.errors import LeaseLost, Moved, Refused, RemitError
-from remit.store.protocol import Announce, Fence, Reserve, Store, Unit
+from remit.store.marks import Announce, Fence, Reserve
+from remit.store.protocol import Store, Unit
 from tests.contract.boundary import open_authority, resting
 from tests.contract.suite import row_of
 from tests.support.journal import LEASE_MS, TENANT, Hand, open_held, read_stored, read_view

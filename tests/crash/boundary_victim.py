@@ -12,7 +12,8 @@ import itertools
 import sys
 
 from remit.errors import Moved
-from remit.store.protocol import Announce, Fence, Reserve, Store, TakeKey, Unit
+from remit.store.marks import Announce, Fence, Reserve, TakeKey
+from remit.store.protocol import Store, Unit
 from remit.store.url import store_for
 from tests.support.journal import Hand, open_held, opening
 

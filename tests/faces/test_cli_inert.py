@@ -16,6 +16,7 @@ from remit.errors import JournalNewer, Tampered
 from remit.faces.cli.inert import InertFormatter, cell, inert
 from remit.facts import chain, kinds
 from remit.facts.entry import Entry, Identity, Pen, entry_hash, genesis, value_digest
+from remit.facts.rules import ContractPin
 from tests.support.command import Desk
 
 ROOM = Path(remit.__file__).parent / "faces" / "cli"
@@ -48,7 +49,9 @@ def test_no_command_lets_stored_text_through(desk: Desk):  # proves: C29, C32
     connection.execute(
         "UPDATE run SET flow = 'f\x1b[2J\u202e', code = 'c\nc', worker = '\x1b]0;x\x07' WHERE run = 'fine'"
     )
-    connection.execute("UPDATE entry SET header = CAST('{\"\x1b[2J\u202e\":1}' AS BLOB) WHERE run_key = 2 AND seq = 3")
+    connection.execute(
+        "UPDATE entry SET header = CAST('{\"\x1b[2J\u202e\":1}' AS BLOB) WHERE run_key = (SELECT run_key FROM run WHERE run = 'fine') AND seq = 3"
+    )
     connection.close()
     for run, status in ((HOSTILE, 0), ("fine", 5)):
         for words, exits in (
@@ -92,7 +95,7 @@ def test_a_newer_kind_is_quoted_as_inertly():
     body = kinds.write(
         kinds.RunOpened(
             by="service:x",
-            contract=kinds.ContractPin(resume=["anyone"], risk="low", version="1", window=1),
+            contract=ContractPin(resume=["anyone"], risk="low", version="1", window=1),
             flow="f",
             window_end=9,
         )

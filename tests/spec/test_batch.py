@@ -14,7 +14,8 @@ import pytest
 from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
 from remit.facts.entry import Entry, Lane
 from remit.store.batch import Answers, GroupCommit
-from remit.store.protocol import Counters, Fence, Loss, Opening, RunRow, Unit
+from remit.store.marks import Fence
+from remit.store.protocol import Counters, Loss, Opening, RunRow, Unit
 
 
 class Tongue:

@@ -94,3 +94,22 @@ async def _after(begun: list[int], run: remit.Run, pay: remit.Effect[int]) -> in
     for _ in range(50):
         await asyncio.sleep(0)
     return await run.effect(pay, 2)
+
+
+async def test_effects_side_by_side_never_take_more_of_a_ceiling_than_there_is(storage: Storage):  # proves: FX-12
+    paid: list[int] = []
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> None:
+        paid.append(request["amount"])
+
+    rule = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="run"))
+
+    @remit.flow(contract=Contract(version="1", resume="anyone", effects={"pay": rule}))
+    async def flow(run: remit.Run) -> None:
+        await run.gather(*[run.branch(str(i)).effect(pay, {"amount": 60}) for i in range(5)])
+
+    async with storage.open() as rt:
+        ended = await rt.run(flow, id="r")
+        assert (ended.status, ended.code, paid) == ("failed", "ceiling_exceeded", [60])
+        assert await rt.verify("r") is None

@@ -19,7 +19,8 @@ import pytest
 
 from remit.errors import Refused, StoreError, StoreRefused, StoreUnavailable, Tampered
 from remit.store.file import FileStore
-from remit.store.protocol import Announce, AskFilter, OpenAsk, Reserve, RunFilter, TakeKey, WorkerRow
+from remit.store.marks import Announce, OpenAsk, Reserve, TakeKey
+from remit.store.protocol import AskFilter, RunFilter, WorkerRow
 from tests.support.journal import TENANT, WORKER, Hand, open_held, open_run, opening, read_stored, read_view
 
 ROOT = Path(__file__).resolve().parents[2]

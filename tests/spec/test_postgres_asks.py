@@ -6,7 +6,8 @@ import asyncio
 
 from remit.store.postgres import PostgresStore
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Announce, AskFilter, CloseAsk, OpenAsk
+from remit.store.marks import Announce, CloseAsk, OpenAsk
+from remit.store.protocol import AskFilter
 from tests.spec.test_postgres_boundary import effect, rival
 from tests.spec.test_postgres_store import outside, store, waiting
 from tests.support.journal import TENANT, Hand, open_held

@@ -12,20 +12,8 @@ from remit.errors import LeaseLost, Moved
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import writer as postgres_writer
 from remit.store.postgres.rows import Q
-from remit.store.protocol import (
-    Announce,
-    AskFilter,
-    CloseAsk,
-    Fence,
-    FreeKey,
-    KeyRow,
-    Mark,
-    OpenAsk,
-    Reserve,
-    TakeKey,
-    Unit,
-    Unreserve,
-)
+from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.store.protocol import AskFilter, KeyRow, Unit
 from remit.store.schema import migrations
 from tests.spec.test_postgres_store import outside, store, waiting
 from tests.support.journal import TENANT, Hand, open_held, open_run, read_stored, read_view

@@ -15,7 +15,8 @@ from remit.store.postgres import PostgresStore
 from remit.store.postgres import link as postgres_link
 from remit.store.postgres import transact as postgres_transact
 from remit.store.postgres.locked import write_locked
-from remit.store.protocol import Fence, Reserve, Unit
+from remit.store.marks import Fence, Reserve
+from remit.store.protocol import Unit
 from tests.spec.test_postgres_store import outside, waiting
 from tests.support.journal import Hand, open_held, open_run, read_stored, read_view
 from tests.support.postgres import name_of

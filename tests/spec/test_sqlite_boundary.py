@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remit.store.protocol import AskFilter, Fence, Reserve, Unit
+from remit.store.marks import Fence, Reserve
+from remit.store.protocol import AskFilter, Unit
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.rows import Q

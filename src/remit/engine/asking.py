@@ -21,7 +21,7 @@ from remit.engine.writer import Conditions, Draft
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Check, Question
 from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged
-from remit.store.protocol import Announce, CloseAsk, Fence, Mark, OpenAsk
+from remit.store.marks import Announce, CloseAsk, Fence, Mark, OpenAsk
 
 # What a call is said to wait for, by the check that holds it; the first that does not pass decides.
 _REASONS: tuple[tuple[Check, Reason], ...] = (
@@ -33,11 +33,8 @@ _REASONS: tuple[tuple[Check, Reason], ...] = (
 )
 
 
-async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str, *, since: int) -> None:
-    """Write down what holds the call, ask whom it takes, and wait until something moved.
-
-    Raises Moved, AttemptClosed.
-    """
+async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Parked:
+    """Write down what holds the call, and ask whom it takes; what it waits for. Raises Moved, AttemptClosed."""
     verdict, question = judged.verdict, judged.question
     held = {finding.check for finding in verdict.findings if not finding.ok}
     reason = next(reason for check, reason in _REASONS if check in held)
@@ -58,7 +55,7 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str, *, 
         fence = Fence(turn.host.standing.run_key, question.authority)
         conditions = Conditions(fence=fence, post_seq=question.post, marks=tuple(marks))
         await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
-    await turn.attempt.parking.wait(Parked(reason, verdict.code, words), is_whole=wish.is_whole, since=since)
+    return Parked(reason, verdict.code, words)
 
 
 def _about(judged: GateJudged) -> object:

@@ -30,7 +30,8 @@ from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import Status, move
 from remit.facts.view import Recorded, RunView
-from remit.store.protocol import Mark, Move, Store
+from remit.store.marks import Mark
+from remit.store.protocol import Move, Store
 
 if TYPE_CHECKING:
     from remit.engine.question import Wish

@@ -33,7 +33,7 @@ from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
-from remit.store.protocol import CloseAsk, Fence, Mark, Reserve, TakeKey, Unreserve
+from remit.store.marks import CloseAsk, Fence, Mark, Reserve, TakeKey, Unreserve
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
@@ -62,24 +62,36 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
     write: how judgement and intention become durable where that is not an append: in the application's transaction.
     Waits where it has to. Raises Denied and Conflict, which are recorded, and AttemptClosed where the turn ends.
     """
-    moves = 0
+    moves, attempt = 0, turn.attempt
     while moves < MOVES_MAX:
-        since = turn.attempt.parking.wakes
-        await take_again(turn, wish)
-        question = await question_of(turn, wish)
-        if question.authority != turn.host.standing.authority.version:
-            continue  # another turn read on while this question was gathered: it would be of two minds
-        verdict = judge(question)
+        since = attempt.parking.wakes
         try:
-            if verdict.decision == "resume":
-                return await _pass(turn, wish, question, verdict, write or _commit)
-            await _turn_back(turn, wish, question, verdict, since)
+            async with turn.one_judged:
+                passed = await _judge_once(turn, wish, write or _commit)
         except Moved as moved:
             moves += 1
             await _look_again(turn, moved)
+            continue
+        if passed is None:
+            continue
+        if not isinstance(passed, Parked):
+            return passed
+        await attempt.parking.wait(passed, is_whole=wish.is_whole, since=since)
     words = f"What {wish.name} rests on moved {MOVES_MAX} times while it was judged; nothing was done."
-    turn.attempt.halt(Parked("gate", "authority.moving", words))
+    attempt.halt(Parked("gate", "authority.moving", words))
     raise AttemptClosed
+
+
+async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked | None:
+    """Gather, judge and write down the answer; what the call waits for, or None where the question was of two minds."""
+    await take_again(turn, wish)
+    question = await question_of(turn, wish)
+    if question.authority != turn.host.standing.authority.version:
+        return None  # another turn read on while this question was gathered
+    verdict = judge(question)
+    if verdict.decision == "resume":
+        return await _pass(turn, wish, question, verdict, write)
+    return await _turn_back(turn, wish, question, verdict)
 
 
 async def _look_again(turn: Turn, moved: Moved) -> None:
@@ -188,8 +200,8 @@ def conditions_of(turn: Turn, question: Question, marks: tuple[Mark, ...] = ()) 
     return Conditions(fence=fence, post_seq=question.post, marks=marks)
 
 
-async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict, since: int) -> None:
-    """Not now, or no. Returns where something moved and it may be asked again."""
+async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Parked:
+    """Not now, or no: what the call waits for, written down."""
     words = words_of(question, verdict)
     judged = GateJudged(question=question, verdict=verdict)
     if verdict.decision == "abandon" and verdict.code in _TOLD:
@@ -199,7 +211,7 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
         item = cancel.item if cancel is not None and verdict.code == "cancelled" else ""
         turn.attempt.halt(ended(verdict.code, words, item=item, judged=judged, name=wish.name))
         raise AttemptClosed
-    await asking.revalidate(turn, wish, judged, words, since=since)
+    return await asking.revalidate(turn, wish, judged, words)
 
 
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:

@@ -27,7 +27,8 @@ from remit.facts.boundary import AskView
 from remit.facts.judgement import Finding, Need
 from remit.facts.kinds import ApprovalDecided, GateJudged
 from remit.facts.view import RunView
-from remit.store.protocol import Announce, AskFilter, AskRow, CloseAsk
+from remit.store.marks import Announce, CloseAsk
+from remit.store.protocol import AskFilter, AskRow
 
 Choice = Literal["approve", "deny"]
 

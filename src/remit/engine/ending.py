@@ -33,7 +33,7 @@ from remit.errors import (
 )
 from remit.facts.kinds import RunEnded, RunParked
 from remit.facts.machine import Status
-from remit.store.protocol import Announce, CloseAsk, Mark
+from remit.store.marks import Announce, CloseAsk, Mark
 
 JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
 

@@ -12,7 +12,8 @@ from remit.canonical import INTEGER_MAX
 from remit.clock import Clock
 from remit.engine.lease import Keeper
 from remit.errors import Refused
-from remit.store.protocol import Fence, Store, WorkerRow
+from remit.store.marks import Fence
+from remit.store.protocol import Store, WorkerRow
 
 if TYPE_CHECKING:
     from remit.engine.turn import Turn

@@ -19,7 +19,8 @@ from remit.facts import chain, kinds
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted
 from remit.facts.machine import RESERVED_KINDS
-from remit.store.protocol import Announce, RunRow, Stored
+from remit.store.marks import Announce
+from remit.store.protocol import RunRow, Stored
 
 INCIDENTS = "remit:incidents"
 

@@ -22,7 +22,8 @@ from remit.facts import kinds
 from remit.facts.entry import SALT_BYTES, Pen
 from remit.facts.fact import Fact
 from remit.facts.machine import ENDED
-from remit.store.protocol import Fence, Mark, Unit
+from remit.store.marks import Fence, Mark
+from remit.store.protocol import Unit
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from remit.engine.standing import refresh
 from remit.errors import Refused
 from remit.facts.kinds import DoubtResolved
 from remit.facts.value import codec_for
-from remit.store.protocol import Announce
+from remit.store.marks import Announce
 
 _PLAIN = codec_for(object)
 

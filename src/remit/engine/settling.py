@@ -18,7 +18,7 @@ from remit.engine.writer import Conditions
 from remit.errors import RemitError
 from remit.facts.boundary import EffectView
 from remit.facts.kinds import EffectSettled, ValueLost
-from remit.store.protocol import FreeKey, Mark, Unreserve
+from remit.store.marks import FreeKey, Mark, Unreserve
 
 OUTCOME_BYTES_MAX = 256 * 1024 * 1024  # an outcome over this is settled as lost
 

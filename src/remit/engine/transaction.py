@@ -30,7 +30,7 @@ from remit.errors import CallRefused, Moved, Refused
 from remit.facts.kinds import EffectSettled
 from remit.facts.names import check_name
 from remit.facts.value import codec_of_parameter, codec_of_return
-from remit.store.protocol import Reserve, TakeKey
+from remit.store.marks import Reserve, TakeKey
 
 T = TypeVar("T")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,8 @@ class Turn:
     """One attempt of a flow in a process.
 
     fetchers: how evidence is taken again, by its name. unreadable: names whose taking again failed.
-    permits: given by the crossing and not used yet.
+    permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
+    so that what one call of this run takes is seen by the next.
     """
 
     host: Host
@@ -29,6 +31,7 @@ class Turn:
     attempt: Attempt
     fetchers: dict[str, Callable[..., Any]] = field(default_factory=dict)
     unreadable: set[str] = field(default_factory=set)
+    one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
     permits: set[Permit] = field(default_factory=set)
     _rules: dict[tuple[str, int], Rules] = field(default_factory=dict)
 

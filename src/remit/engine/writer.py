@@ -25,7 +25,8 @@ from remit.facts.chain import Read
 from remit.facts.entry import HEADER, SALT_BYTES, Entry, Pen
 from remit.facts.fact import Fact
 from remit.facts.machine import Status
-from remit.store.protocol import Fence, Mark, Move, Store, Unit
+from remit.store.marks import Fence, Mark
+from remit.store.protocol import Move, Store, Unit
 
 RUNNING = Move(Status.RUNNING)
 

@@ -11,23 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from remit.store.protocol import (
-    Announce,
-    AskFilter,
-    AskRow,
-    CloseAsk,
-    FreeKey,
-    KeyRow,
-    Loss,
-    Mark,
-    OpenAsk,
-    OutboxRow,
-    Reserve,
-    RunRow,
-    TakeKey,
-    Unit,
-    Unreserve,
-)
+from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, RunRow, Unit
 
 Held = tuple[int, KeyRow]  # run key and call that hold a business key
 Place = tuple[str, str]  # tenant, and a key, a scope or an ask

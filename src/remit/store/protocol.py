@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from remit.facts.entry import Entry, Lane
+from remit.store.marks import Fence, Mark
 
 BLOB_BYTES_MIN = 256 * 1024  # a value over this goes to the blob table
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 600_000
@@ -65,74 +66,6 @@ class Move:
     code: str = ""
     release: bool = False  # the attempt is over: worker and lease are cleared
 
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """Where the journal `remit:authority` must still end when the unit is committed; it can't move until then."""
-
-    run_key: int
-    seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class TakeKey:
-    """Hold a business key for one call of this run. Taken by the same call already is no conflict."""
-
-    key: str  # hex digest
-    call: str  # name of the call
-
-
-@dataclass(frozen=True, slots=True)
-class FreeKey:
-    """Give a business key back that this run holds."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """Add to what is used of a ceiling, unless that would be more than `max`."""
-
-    scope: str
-    amount: int  # minor units, 0 or more
-    max: int
-
-
-@dataclass(frozen=True, slots=True)
-class Unreserve:
-    """Take back what was reserved."""
-
-    scope: str
-    amount: int
-
-
-@dataclass(frozen=True, slots=True)
-class OpenAsk:
-    """A question that waits for a person, for the inbox."""
-
-    ask: str
-    call: str
-    roles: tuple[str, ...]  # all that may answer, in order
-    asked_at: int  # microseconds UTC
-    until: int  # microseconds UTC
-
-
-@dataclass(frozen=True, slots=True)
-class CloseAsk:
-    """The question needs no answer any more; it stays readable by its id."""
-
-    ask: str
-
-
-@dataclass(frozen=True, slots=True)
-class Announce:
-    """A row of the outbox, which webhooks and the live stream read."""
-
-    kind: str  # "approval.asked"
-    data: bytes  # JSON
-
-
-Mark = TakeKey | FreeKey | Reserve | Unreserve | OpenAsk | CloseAsk | Announce
 
 # Why a unit was not written: head, epoch or lease; or what it rests on moved, and it can be judged again.
 Loss = Literal["lease", "authority", "post", "business", "ceiling"]

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from remit.store.postgres.connection import Connection
 from remit.store.postgres.ends import Ends
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Announce, CloseAsk, FreeKey, Loss, OpenAsk, Reserve, TakeKey, Unit, Unreserve
+from remit.store.marks import Announce, CloseAsk, FreeKey, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.store.protocol import Loss, Unit
 
 AMOUNT_MAX = 2**63 - 1  # what does not fit a column is over every ceiling
 

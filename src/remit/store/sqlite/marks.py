@@ -12,22 +12,8 @@ from typing import Any
 import apsw
 import msgspec
 
-from remit.store.protocol import (
-    Announce,
-    AskFilter,
-    AskRow,
-    CloseAsk,
-    FreeKey,
-    KeyRow,
-    Loss,
-    Mark,
-    OpenAsk,
-    OutboxRow,
-    Reserve,
-    TakeKey,
-    Unit,
-    Unreserve,
-)
+from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, Unit
 from remit.store.sqlite.rows import Q
 
 _AMOUNT_MAX = 2**63 - 1

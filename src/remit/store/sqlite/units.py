@@ -20,7 +20,8 @@ import apsw
 from remit.errors import StoreError, Tampered, ValueRefused
 from remit.facts.entry import Entry
 from remit.store.batch import Answers
-from remit.store.protocol import BLOB_BYTES_MIN, Fence, Loss, Opening, RunRow, Unit
+from remit.store.marks import Fence
+from remit.store.protocol import BLOB_BYTES_MIN, Loss, Opening, RunRow, Unit
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.marks import make_marks
 from remit.store.sqlite.rows import LANES, Q

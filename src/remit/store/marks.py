@@ -1,0 +1,84 @@
+"""Marks: what is written beside a run's own rows, and what must be true of another journal, in one commit.
+
+    Fence      the journal `remit:authority` still ends where the judge saw it
+    TakeKey    a business key is nobody else's
+    Reserve    a ceiling still has room
+    OpenAsk    a question waits in the inbox
+    Announce   somebody outside is to be told
+
+What a unit takes, it takes whole or is not written at all. What it took has an owner, the run,
+and a way out: FreeKey, Unreserve, CloseAsk.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Where the journal `remit:authority` must still end when the unit is committed; it can't move until then."""
+
+    run_key: int
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class TakeKey:
+    """Hold a business key for one call of this run. Taken by the same call already is no conflict."""
+
+    key: str  # hex digest
+    call: str  # name of the call
+
+
+@dataclass(frozen=True, slots=True)
+class FreeKey:
+    """Give a business key back that this run holds."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Add to what is used of a ceiling, unless that would be more than `max`."""
+
+    scope: str
+    amount: int  # minor units, 0 or more
+    max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unreserve:
+    """Take back what was reserved."""
+
+    scope: str
+    amount: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAsk:
+    """A question that waits for a person, for the inbox."""
+
+    ask: str
+    call: str
+    roles: tuple[str, ...]  # all that may answer, in order
+    asked_at: int  # microseconds UTC
+    until: int  # microseconds UTC
+
+
+@dataclass(frozen=True, slots=True)
+class CloseAsk:
+    """The question needs no answer any more; it stays readable by its id."""
+
+    ask: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """A row of the outbox, which webhooks and the live stream read."""
+
+    kind: str  # "approval.asked"
+    data: bytes  # JSON
+
+
+Mark = TakeKey | FreeKey | Reserve | Unreserve | OpenAsk | CloseAsk | Announce
