@@ -48,6 +48,7 @@ from remit.errors import (
 )
 from remit.faces.listform import run, run_async
 from remit.faces.runtime import Runtime, open
+from remit.faces.written import load_contract
 
 __version__ = "0.1.0"
 
@@ -107,6 +108,7 @@ __all__ = [
     "Yes",
     "effect",
     "flow",
+    "load_contract",
     "open",
     "run",
     "run_async",

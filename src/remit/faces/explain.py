@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from remit.authority.directory import AUTHORITY, fold_authority
+from remit.authority.describe import describe
+from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine import admit, incidents
 from remit.engine.host import Host
 from remit.engine.journal import heads_of, identity_of, read_journal
 from remit.engine.outcome import detail_of
-from remit.errors import RemitError, RunAbsent
+from remit.engine.standing import look
+from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
@@ -22,12 +25,14 @@ class Explanation:
     """A run's timeline, and the run that it tells.
 
     view: None where the journal does not verify, and for one of Remit's own, which is no run. now: microseconds UTC.
+    authority: directory and policy as they are now; None where there are none, or where they can't be believed.
     """
 
     row: RunRow
     timeline: Timeline
     view: RunView | None
     now: int
+    authority: Authority | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,42 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What a check of the gate held against the run. seen, required: in words."""
+
+    check: str
+    code: str
+    seen: str
+    required: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of the run's that is neither void nor used. roles: one of each group. until: microseconds UTC.
+
+    answer: "" while nobody decided, else "approve" or "deny", by whom.
+    """
+
+    ask: str
+    call: str
+    roles: tuple[tuple[str, ...], ...]
+    until: int
+    answer: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class InDoubt:
+    """An effect of which nobody knows whether it happened. at: microseconds UTC. told_by: who said so meanwhile."""
+
+    call: str
+    effect: str
+    key: str
+    at: int
+    told_by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Why:
     """Why a run stands where it stands. Times are microseconds UTC, 0 where there is none.
 
@@ -47,6 +88,7 @@ class Why:
     failures: the calls that failed and run again. holder: the worker that holds it, "" for none; is_holder_dead is
     proven, False says "alive or unknown". incident: what was found when it was set aside. is_whole: of a quarantined
     run, its bytes verify now. by, behalf: what the next call has to be made with. now: by the clock of this machine.
+    held: what the gate found, where that is why. asks, doubts: what waits for a person. cancelled_by: who wants an end.
     """
 
     run: str
@@ -67,6 +109,10 @@ class Why:
     incident: str
     is_whole: bool
     now: int
+    held: tuple[Held, ...] = ()
+    asks: tuple[Asked, ...] = ()
+    doubts: tuple[InDoubt, ...] = ()
+    cancelled_by: str = ""
 
 
 def explain(host: Host, stored: Stored) -> Explanation:
@@ -91,6 +137,16 @@ def verified(origin: str, stored: Stored) -> RunView | None:
     else:
         return admit.verify(origin, stored)
     return None
+
+
+async def authority_of(host: Host) -> Authority | None:
+    """Directory and policy as they are now; looking makes no journal. None where they can't be believed."""
+    if await host.store.read_row(host.tenant, AUTHORITY) is None:
+        return None
+    try:
+        return (await look(host)).authority
+    except AuthorityUnreadable:
+        return None
 
 
 async def why(host: Host, stored: Stored) -> Why:
@@ -126,6 +182,51 @@ async def why(host: Host, stored: Stored) -> Why:
         incident=await _incident(host, row) if row.quarantined else "",
         is_whole=view is not None,
         now=host.clock.now(),
+        **(_boundary(view) if view is not None else {}),
+    )
+
+
+def _boundary(view: RunView) -> dict[str, Any]:
+    """What of the boundary says why. An ended run waits for nobody."""
+    boundary = view.boundary
+    told: dict[str, Any] = {"held": _held(view)}
+    if view.ended is None:
+        told["asks"] = tuple(
+            Asked(
+                ask.asked.ask,
+                ask.asked.call,
+                tuple(tuple(group) for group in ask.asked.bound.roles),
+                ask.asked.until,
+                ask.decided.fact.choice if ask.decided else "",
+                ask.decided.by if ask.decided else "",
+            )
+            for ask in boundary.asks.values()
+            if not ask.voided and not ask.used_by
+        )
+        effects = (boundary.effects[name] for name in boundary.in_doubt)
+        told["doubts"] = tuple(
+            InDoubt(
+                effect.name,
+                effect.intended.effect,
+                effect.intended.key,
+                effect.at,
+                boundary.resolved[effect.intention].by if effect.intention in boundary.resolved else "",
+            )
+            for effect in effects
+        )
+        told["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
+    return told
+
+
+def _held(view: RunView) -> tuple[Held, ...]:
+    """The findings of the newest judgement, where the run stands as it does because of it."""
+    judged = view.boundary.judged
+    if judged is None or judged.verdict.code != view.code:
+        return ()
+    return tuple(
+        Held(finding.check, finding.code, *describe(judged.question, finding))
+        for finding in judged.verdict.findings
+        if not finding.ok
     )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+from dataclasses import replace
 from typing import Any
 
 from remit.clock import Clock
@@ -28,7 +29,7 @@ from remit.engine.outcome import Outcome, outcome_of
 from remit.engine.rehearsal import Compatibility, rehearse
 from remit.engine.watch import wait_for
 from remit.errors import Refused, Tampered, ValueRefused
-from remit.faces.explain import Explanation, Why, explain, verified, why
+from remit.faces.explain import Explanation, Why, authority_of, explain, verified, why
 from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.names import check_id, check_principal
@@ -139,7 +140,7 @@ class Runtime(People):
     async def explain(self, id: str) -> Explanation:
         """What happened, entry by entry, whatever the journal's state. Executes nothing. Raises RunAbsent."""
         host = self._ready()
-        return explain(host, await read_stored(host, id))
+        return replace(explain(host, await read_stored(host, id)), authority=await authority_of(host))
 
     async def why(self, id: str) -> Why:
         """Why a run stands where it stands; a quarantined one as the incidents tell. Raises RunAbsent, Tampered."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import logging
 import unicodedata
+from collections.abc import Sequence
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len, chop_cells, set_cell_size
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.text import Text
@@ -68,6 +69,22 @@ class Cut:
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         wide = cell_len(self.text) + (len(self._size) + 1 if self._is_cut else 0)
         return Measurement(min(wide, _CUT_WIDTH_MIN), wide).with_maximum(options.max_width)
+
+
+class Quoted:
+    """Lines that others wrote, whole, each piece behind a bar: nothing of it can pass for a line of ours.
+
+    A line too long for the width goes on in the next one, behind its own bar.
+    """
+
+    def __init__(self, lines: Sequence[str], bar: str = "│ ", style: str = "") -> None:
+        self._lines, self._bar, self._style = [inert(line) for line in lines], bar, style
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        room = max(_CUT_WIDTH_MIN, options.max_width - cell_len(self._bar))
+        for text in self._lines:
+            for piece in chop_cells(text, room) or [""]:
+                yield Text.assemble((self._bar, "dim"), (piece, self._style), no_wrap=True, end="\n")
 
 
 class InertFormatter(logging.Formatter):

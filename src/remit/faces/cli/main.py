@@ -2,86 +2,42 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import typer.core
 
 import remit
+from remit.authority.directory import AUTHORITY
 from remit.engine.flow import Flow
 from remit.engine.incidents import INCIDENTS
+from remit.engine.outcome import Outcome
 from remit.errors import RunAbsent
-from remit.faces.cli import prove, show, timeline
-from remit.faces.cli.act import Manner, act
+from remit.faces.cli import asking, directory, effected, judged, policy, prove, reasons, show, timeline
+from remit.faces.cli.act import act
+from remit.faces.cli.app import (
+    ByOption,
+    FlowArgument,
+    JsonOption,
+    PlainOption,
+    ReasonOption,
+    RunArgument,
+    StoreOption,
+    TenantOption,
+    app,
+    is_told_as_json,
+    nothing,
+    said,
+)
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Voice
 from remit.faces.cli.target import check_names, flow_of, input_of
 from remit.faces.runtime import Runtime
 from remit.facts.machine import Status
+from remit.facts.names import check_principal
 
-EXITS = """
-Exit codes: 0 all is well. 1 an unexpected error. 2 refused, nothing was done. 3 the lease was lost. 4 code and journal
-disagree. 5 a journal does not verify. 6 the store can't be used, or doctor found something wrong. 7 a step raised, all
-before it is saved. 8 the run did not complete. 130 interrupted, what was saved stays.
-"""
-
-
-class _Group(typer.core.TyperGroup):
-    """With --json, a command line that can't be read is told as JSON as well."""
-
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
-        words = list(args) if args is not None else sys.argv[1:]
-        if "--json" not in words:
-            return super().main(words, prog_name, *rest, **extra)
-        try:
-            status = super().main(words, prog_name, *rest, **extra | {"standalone_mode": False})
-        except Exception as exc:
-            message = getattr(exc, "format_message", None)  # of click's errors, wherever typer keeps them
-            if message is None:
-                raise
-            Voice(is_json=True).object("usage", message(), "See `remit --help`, or `remit COMMAND --help`.")
-            status = 2
-        sys.exit(status)
-
-
-app = typer.Typer(
-    cls=_Group,
-    help="Look at runs, prove them, and go on with them.",
-    epilog=EXITS,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-
-StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="URL", help="The store; else REMIT_STORE, else sqlite:///remit.db.")
-]
-TenantOption = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Whose runs; else `default`.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Answer with one JSON document, errors too.")]
-PlainOption = Annotated[bool, typer.Option("--no-color", help="No colours; NO_COLOR does the same.")]
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run id.")]
-FlowArgument = Annotated[str, typer.Argument(metavar="MODULE:FLOW", help="Where the flow is declared.")]
-
-_before = Manner()
-
-
-@app.callback()
-def _said_before(
-    store: StoreOption = None, tenant: TenantOption = None, is_json: JsonOption = False, is_plain: PlainOption = False
-) -> None:
-    """What stands before the command holds as if it stood behind: `remit --store URL list`."""
-    global _before
-    _before = Manner(store, tenant, is_json, is_plain)
-
-
-def _nothing() -> None:
-    """Most commands need nothing before the store is open."""
+COMMANDS = (asking, effected, directory, policy)  # they declare theirs when they are imported
 
 
 @app.command()
@@ -107,15 +63,62 @@ def run(
 
     async def ask(rt: Runtime, voice: Voice, found: tuple[Flow[Any], Any]) -> int:
         declared, given = found
-        outcome = await rt.run(declared, given, id=id, by=by, behalf=behalf)
-        seen = await rt.show(id)
-        is_complete = outcome.status is Status.COMPLETED
-        document = show.run_document(seen.row) | {"reason": outcome.reason}
-        document |= show.value_document(seen.view.last_value) if is_complete else {}
-        voice.answer(document, show.finished(outcome, seen.view))
-        return 0 if is_complete else 8
+        return await _answer(rt, voice, await rt.run(declared, given, id=id, by=by, behalf=behalf))
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=first, may_create=True)
+    act(said(store, tenant, is_json, is_plain), ask, first=first, may_create=True)
+
+
+@app.command()
+def resume(
+    id: RunArgument,
+    flow: FlowArgument,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Go on with a run under its recorded input and executor."""
+
+    async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
+        return await _answer(rt, voice, await rt.resume(declared, id))
+
+    act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
+
+
+async def _answer(rt: Runtime, voice: Voice, outcome: Outcome) -> int:
+    """How a turn ended: the value where the run completed, and where not, what it waits for and what comes next."""
+    seen = await rt.show(outcome.run)
+    document = show.run_document(seen.row) | {"reason": outcome.reason}
+    if outcome.status is Status.COMPLETED:
+        voice.answer(document | show.value_document(seen.view.last_value), show.finished(seen.view))
+        return 0
+    told = await rt.why(outcome.run)
+    document |= {"waiting_on": told.waiting_on, "next": reasons.next_step(told)}
+    voice.answer(document, reasons.reasons(told))
+    return 8
+
+
+@app.command()
+def cancel(
+    id: RunArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Ask a run to end. What it did outside stays done and is said."""
+
+    async def ask(rt: Runtime, voice: Voice, _: str) -> int:
+        outcome = await rt.cancel(id, by=by, reason=reason)
+        told = await rt.why(id)
+        document = show.run_document((await rt.show(id)).row) | {"reason": outcome.reason, "cancelled_by": by}
+        voice.answer(document, reasons.reasons(told))
+        return 0
+
+    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "principal"))
 
 
 def _check_status(named: str | None) -> str | None:
@@ -155,7 +158,7 @@ def list_(
         voice.answer([show.run_document(row) for row in rows], show.runs(rows, limit))
         return 0
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
 
 
 @app.command("show")
@@ -173,12 +176,12 @@ def show_(
         if is_raw and (await rt.read(id)).row.quarantined:
             return _explained(voice, await rt.explain(id))
         found = await rt.show(id)
-        calls = [one for one in (await rt.explain(id)).timeline.lines if one.name]
+        calls = [one for one in (await rt.explain(id)).timeline.lines if one.kind in show.OUTCOMES]
         document = show.run_document(found.row) | {"calls": [timeline.line_document(one) for one in calls]}
         voice.answer(document, *show.one_run(found.row, found.view, calls, is_raw=is_raw))
         return 0
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
 
 
 @app.command()
@@ -193,10 +196,10 @@ def why(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         told = await rt.why(id)
-        voice.answer(asdict(told) | {"next": show.next_step(told)}, show.reasons(told))
+        voice.answer(asdict(told) | {"next": reasons.next_step(told)}, reasons.reasons(told))
         return 0
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
 
 
 @app.command()
@@ -212,7 +215,7 @@ def explain(
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         return _explained(voice, await rt.explain(id))
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
 
 
 def _explained(voice: Voice, told: Any) -> int:
@@ -237,21 +240,22 @@ def verify(
         voice.answer(prove.document(proof), prove.proven(proof))
         return proof.exit_status
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
 
 
 async def _every_journal(rt: Runtime) -> list[str]:
-    """Ids of all runs of the tenant, oldest last, and `remit:incidents` where it was opened."""
+    """Ids of all runs of the tenant, oldest last, and of the journals of Remit's own that were opened."""
     names: list[str] = []
     before: int | None = None
     while rows := await rt.list(limit=1_000, before=before):
         names += [row.run for row in rows]
         before = rows[-1].run_key
-    try:
-        await rt.read(INCIDENTS)
-    except RunAbsent:
-        return names
-    return [*names, INCIDENTS]
+    for own in (INCIDENTS, AUTHORITY):
+        try:
+            names.append((await rt.read(own)).row.run)
+        except RunAbsent:
+            continue
+    return names
 
 
 @app.command()
@@ -270,7 +274,26 @@ def check(
         voice.answer(asdict(found), show.compatibility(found))
         return 4 if found.fit == "incompatible" else 0
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=lambda: flow_of(flow))
+    act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
+
+
+@app.command()
+def judge(
+    id: RunArgument,
+    flow: FlowArgument,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Say what the gate would answer to that run now, and why. Changes nothing."""
+
+    async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
+        found = await rt.judge(declared, id)
+        voice.answer(judged.document(found), judged.judged(found))
+        return 0 if found.verdict.decision == "resume" else 8
+
+    act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
 
 
 @app.command()
@@ -289,7 +312,7 @@ def doctor(
         voice.answer(document, show.findings(found))
         return 0 if all(one.ok for one in found) else 6
 
-    act(Manner(url or store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)
+    act(said(url or store, tenant, is_json, is_plain), ask, first=nothing)
 
 
 @app.command()
@@ -310,13 +333,13 @@ def lift(
         voice.answer({"run": id, "lifted": True}, cell(f"Run {id} verifies and may go on."))
         return 0
 
-    act(Manner(store, tenant, is_json, is_plain).over(_before), ask, first=_nothing)
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
 
 
 @app.command()
 def version(is_json: JsonOption = False) -> None:
     """Say which version this is."""
-    voice = Voice(is_json=is_json or _before.is_json)
+    voice = Voice(is_json=is_told_as_json(is_json))
     voice.answer({"version": remit.__version__}, cell(f"remit {remit.__version__}"))
 
 

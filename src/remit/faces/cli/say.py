@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sys
@@ -10,11 +11,15 @@ from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Literal, TypeVar
 
-from rich.console import Console, ConsoleRenderable, Group
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, Group, RenderResult
+from rich.padding import Padding
 from rich.progress import track
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from remit.clock import SystemClock
 from remit.errors import RemitError
 from remit.faces.cli.inert import Cut, cell
 
@@ -56,15 +61,35 @@ class Voice:
         for part in shown:
             _print(self._console, part)
 
-    def complain(self, error: RemitError) -> None:
-        """An error: its code, what was done, what to do next."""
-        self.object(error.code, error.message, error.hint)
+    def complain(self, error: RemitError, **beside: Any) -> None:
+        """An error: its code, what was done, what to do next. beside: what else the document has."""
+        self.object(error.code, error.message, error.hint, **beside)
 
-    def object(self, code: str, message: str, hint: str) -> None:
+    def object(self, code: str, message: str, hint: str, **beside: Any) -> None:
         """The same of what is no error of Remit's: a command that can't be read, an interrupt."""
         if self.is_json:
-            return self._dump({"error": {"code": code, "message": message, "hint": hint}})
+            return self._dump({"error": {"code": code, "message": message, "hint": hint}, **beside})
         _print(self._complaints, Group(cell(f"error: {code}", "bold red"), cell(message), cell(hint, "dim")))
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody sees what is shown and can answer."""
+        return not self.is_json and sys.stdin.isatty() and self._console.is_terminal
+
+    async def assent(self, question: str) -> bool:
+        """Ask the one who sits at the terminal: `y` is yes, all else is no.
+
+        The loop goes on meanwhile, so that Ctrl-C is heard at once.
+        """
+        self._console.print(cell(f"{question} [y/N] ", "bold"), end="", soft_wrap=True)
+        self._out.flush()
+        loop, answered = asyncio.get_running_loop(), asyncio.Event()
+        loop.add_reader(sys.stdin.fileno(), answered.set)
+        try:
+            await answered.wait()
+        finally:
+            loop.remove_reader(sys.stdin.fileno())
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def progress(self, things: Sequence[T], what: str) -> Iterable[T]:
         """`things`, one after the other, with a bar on the terminal while many are gone through."""
@@ -80,24 +105,47 @@ class Voice:
 class Grid:
     """A table. What is given as `str` is made inert here; columns that stay empty are left out."""
 
-    def __init__(self, *columns: str, fold: str = "") -> None:
-        """fold: the column that gives way, and in which a long text goes on in the next line; else the last one."""
-        self._columns, self._fold = columns, fold or columns[-1]
+    def __init__(self, *columns: str, fold: str = "", folds: tuple[str, ...] = (), keep: str = "") -> None:
+        """fold, folds: columns that give way, and in which a long text goes on in the next line; else the last one.
+
+        keep: a column that is never cut, because people type what stands there.
+        """
+        self._columns, self._folds, self._keep = columns, (fold or columns[-1], *folds), keep
         self._rows: list[tuple[Part, ...]] = []
 
     def row(self, *cells: Part) -> None:
         self._rows.append(cells)
 
+    @property
+    def is_filled(self) -> bool:
+        return bool(self._rows)
+
     def made(self, *, is_headed: bool = True) -> Table:
         table = Table(box=None, pad_edge=False, show_header=is_headed, header_style="bold")
         kept = [place for place in range(len(self._columns)) if any(not _is_empty(row[place]) for row in self._rows)]
         for place in kept:
-            is_folded = self._columns[place] == self._fold
+            is_folded = self._columns[place] in self._folds
             overflow: Literal["fold", "ellipsis"] = "fold" if is_folded else "ellipsis"
-            table.add_column(cell(self._columns[place]), overflow=overflow, no_wrap=not is_folded)
+            wide = max((_width(row[place]) for row in self._rows), default=0)
+            least = wide if self._columns[place] == self._keep else None
+            table.add_column(cell(self._columns[place]), overflow=overflow, no_wrap=not is_folded, min_width=least)
         for row in self._rows:
             table.add_row(*(cell(row[place]) if isinstance(row[place], str) else row[place] for place in kept))
         return table
+
+
+class Below:
+    """A table of rows of one line each, and below each row others over the whole width."""
+
+    def __init__(self, table: Table, parts: Sequence[Sequence[Part]]) -> None:
+        self._table, self._parts = table, parts
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for place, row in enumerate(console.render_lines(self._table, options, pad=False)):
+            yield from row
+            yield Segment.line()
+            if 0 < place <= len(self._parts):
+                yield from (Padding(part, (0, 0, 0, 2)) for part in self._parts[place - 1])
 
 
 def facts(*pairs: tuple[str, Part]) -> Table:
@@ -136,6 +184,11 @@ def hour_of(at: int) -> str:
     return moment(at).strftime("%H:%M:%S") if at else ""
 
 
+def now() -> int:
+    """Microseconds UTC, for how long ago something was."""
+    return SystemClock().now()
+
+
 def moment(at: int) -> datetime:
     """Microseconds UTC as an aware datetime; the end of time where it lies beyond."""
     try:
@@ -160,8 +213,17 @@ def span(us: int) -> str:
     raise AssertionError(us)
 
 
+def whose(groups: Sequence[Sequence[str]]) -> str:
+    """Who may say yes, one of each group: `clerk or director, and auditor`. Groups that are the same are said once."""
+    return ", and ".join(dict.fromkeys(" or ".join(group) for group in groups))
+
+
 def _is_empty(part: Part) -> bool:
     return not (part if isinstance(part, str) else part.text if isinstance(part, Cut) else part.plain)
+
+
+def _width(part: Part) -> int:
+    return cell_len(part if isinstance(part, str) else part.text if isinstance(part, Cut) else part.plain)
 
 
 def _console(file: IO[str], is_colored: bool) -> Console:

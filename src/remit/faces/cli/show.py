@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Any
 
 import msgspec
 from rich.console import Group
+from rich.text import Text
 
-from remit.engine.outcome import Outcome
 from remit.engine.rehearsal import Compatibility
 from remit.faces.cli.inert import Cut, cell, line, whole
-from remit.faces.cli.say import Grid, Shown, facts, span, stack, status_of, time_of
-from remit.faces.explain import Why
-from remit.facts.kinds import RunEnded
+from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
+from remit.facts.boundary import AskView
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunRow
 
-_GONE_ON_WITH = ("queued", "running", "waiting", "paused", "in_doubt")
+EFFECT_STYLES = {"ok": "green", "failed": "red", "did_not_happen": "dim", "in_doubt": "bold yellow"}
+
+# What `show` tells of a run's calls: how each came out. `explain` has every entry.
+_COMPLETED = ("StepDone", "StepFailed", "ValueDrawn", "RaceWon", "EvidenceTaken")
+_SETTLED = ("EffectSettled", "EffectRefused", "ApprovalUsed")
+OUTCOMES = frozenset((*_COMPLETED, *_SETTLED))
 
 
 def status_name(row: RunRow) -> str:
@@ -66,11 +69,9 @@ def value_document(value: bytes | None) -> dict[str, Any]:
         return {"value_text": value.decode("utf-8", "backslashreplace")}
 
 
-def finished(outcome: Outcome, view: RunView) -> Shown:
-    """How a turn ended: the value where the run completed, the reason otherwise."""
-    if isinstance(view.ended, RunEnded) and view.ended.status == "completed":
-        return cell(whole(view.last_value))
-    return line("Run ", cell(outcome.run, "bold"), " is ", status_of(outcome.status), f": {outcome.code or 'no code'}.")
+def finished(view: RunView) -> Shown:
+    """The value of a run that completed, all of it."""
+    return cell(whole(view.last_value))
 
 
 def one_run(row: RunRow, view: RunView, calls: list[Line], *, is_raw: bool) -> list[Shown]:
@@ -96,7 +97,36 @@ def one_run(row: RunRow, view: RunView, calls: list[Line], *, is_raw: bool) -> l
     grid = Grid("seq", "call", "recorded", "value")
     for call in calls:
         grid.row(str(call.seq), call.name, call.kind, Cut("", call.value))
-    return [told, cell(""), grid.made()] if calls else [told]
+    return [stack(told, grid.made() if calls else None, _boundary(view))]
+
+
+def _boundary(view: RunView) -> Shown | None:
+    """What the run asked of people and of the outside, and how that stands."""
+    grid = Grid("call", "", "stands", "what", fold="what")
+    for effect in view.boundary.effects.values():
+        calls = f", {effect.calls} calls" if effect.calls > 1 else ""
+        what = f"intended {time_of(effect.at)}{calls}, key {effect.intended.key}"
+        grid.row(effect.name, "effect", cell(effect.state, EFFECT_STYLES[effect.state]), what)
+    for ask in view.boundary.asks.values():
+        roles = whose(ask.asked.bound.roles)
+        answer = f"; {ask.decided.by} said {ask.decided.fact.choice}" if ask.decided is not None else ""
+        void = f"; {', '.join(ask.voided)}" if ask.voided else ""
+        what = f"{ask.asked.ask} asks {roles} until {time_of(ask.asked.until)}{answer}{void}"
+        grid.row(ask.asked.call, "question", state_of(ask), what)
+    for name, one in view.boundary.evidence.items():
+        grid.row(one.call, "evidence", "", f"{name}, fresh until {time_of(one.fact.until)}")
+    return grid.made() if grid.is_filled else None
+
+
+def state_of(ask: AskView) -> Text:
+    """How a question stands."""
+    if ask.voided:
+        return cell("void", "dim")
+    if ask.used_by:
+        return cell("used", "dim")
+    if ask.decided is None:
+        return cell("open", "yellow")
+    return cell("approved", "green") if ask.decided.fact.choice == "approve" else cell("denied", "red")
 
 
 def executor(view: RunView) -> str:
@@ -115,67 +145,6 @@ def words_of(value: bytes | None) -> str | None:
 def _last_value(view: RunView) -> Cut | str:
     words = words_of(view.last_value) if view.status != "completed" else None
     return words if words is not None else Cut("", view.last_value)
-
-
-def reasons(told: Why) -> Shown:
-    """Why a run stands where it stands, in sentences, and the next command."""
-    waits = f" for {told.waiting_on}" if told.waiting_on else ""
-    since = f" since {time_of(told.since)} ({span(told.now - told.since)} ago)" if told.since else ""
-    first = line(
-        "Run ", cell(told.run, "bold"), f" of flow {told.flow} is ", status_of(told.status), f"{waits}{since}."
-    )
-    parts = [first]
-    if told.incident:
-        parts.append(cell(f"It was set aside because its journal did not verify: {told.incident}", "red"))
-        parts.append(cell("Its bytes verify now." if told.is_whole else "Its bytes still do not verify."))
-    for failure in told.failures:
-        parts.append(cell(f"{failure.name} raised {failure.error}: {failure.detail}"))
-    if told.reason and not told.failures:
-        parts.append(cell(f"{told.code}: {told.reason}"))
-    if told.failures:
-        named = ", ".join(failure.name for failure in told.failures)
-        parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
-    elif told.status in _GONE_ON_WITH and told.last_call:
-        parts.append(cell(f"The newest recorded call is {told.last_call}."))
-    parts.append(cell(_holder(told)))
-    if told.status in _GONE_ON_WITH:
-        parts.append(cell(_window(told)))
-    return stack(Group(*parts), line(cell("Next: ", "bold"), next_step(told)))
-
-
-def next_step(told: Why) -> str:
-    """The command, or the wait, that brings a run on."""
-    run = shlex.quote(told.run)
-    if told.status == "quarantined":
-        restore = "" if told.is_whole else "restore its bytes from a backup, then "
-        return f"{restore}`remit lift {run} --by user:YOU --reason WHY`."
-    if told.status not in _GONE_ON_WITH:
-        return f"nothing; it has ended. `remit explain {run}` tells how."
-    if told.status == "running" and told.holder and not told.is_holder_dead:
-        return "nothing; somebody works at it. If that worker dies, the next call takes over."
-    names = f" --by {shlex.quote(told.by)}" if told.by != "service:local" else ""
-    names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""
-    again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
-    if told.code == "definition_incompatible":
-        return f"bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, then {again}."
-    return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
-
-
-def _holder(told: Why) -> str:
-    if not told.holder:
-        return "Nobody holds it."
-    if told.is_holder_dead:
-        free = "" if told.status == "quarantined" else "; it can be taken over at once"
-        return f"Worker {told.holder}, which held it, is dead{free}."
-    if told.lease_until <= told.now:
-        return f"Worker {told.holder} held it until {time_of(told.lease_until)}; that lease is over."
-    return f"Worker {told.holder} holds it until {time_of(told.lease_until)}, or longer if it renews."
-
-
-def _window(told: Why) -> str:
-    if told.window_end <= told.now:
-        return f"Its window ended {time_of(told.window_end)}: the next turn ends it as expired and runs no step."
-    return f"It may be gone on with until {time_of(told.window_end)} ({span(told.window_end - told.now)} left)."
 
 
 def compatibility(found: Compatibility) -> Shown:

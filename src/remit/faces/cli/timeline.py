@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -10,9 +9,11 @@ from rich.console import Group
 from rich.text import Text
 
 from remit.faces.cli.inert import Cut, cell
+from remit.faces.cli.said import SAID
 from remit.faces.cli.say import Grid, Shown, hour_of, moment, span, stack, time_of
-from remit.faces.cli.show import executor, run_document, value_document, words_of
+from remit.faces.cli.show import executor, run_document, value_document
 from remit.faces.explain import Explanation
+from remit.facts.judgement import Who
 from remit.facts.timeline import Line
 
 
@@ -72,8 +73,33 @@ def pins(told: Explanation) -> Shown | None:
     grid.row("risk", contract.risk, "")
     grid.row("who may resume", ", ".join(contract.resume), "")
     grid.row("window ends", time_of(opened.window_end), f"{span(left)} left" if left > 0 else "over")
-    grid.row("executor", executor(view), "not looked up")
+    grid.row("policy", opened.policy[:12] if opened.policy else "none", _policy_now(told, opened.policy))
+    grid.row("executor", executor(view), _who_now(told, opened.by, opened.behalf))
     return grid.made()
+
+
+def _policy_now(told: Explanation, pinned: str | None) -> str:
+    authority = told.authority
+    if authority is None:
+        return "not looked up"
+    if authority.policy is None:
+        return "none"
+    same = "the same, " if authority.policy_digest == pinned else f"{authority.policy_digest[:12]}, "
+    return f"{same}version {authority.policy.version}"
+
+
+def _who_now(told: Explanation, *principals: str | None) -> str:
+    """What the directory says of them today."""
+    if told.authority is None:
+        return "not looked up"
+    known = [told.authority.who(principal) for principal in principals if principal is not None]
+    return "; ".join(f"{who.principal}: {_holds(who)}" for who in known)
+
+
+def _holds(who: Who) -> str:
+    if who.disabled:
+        return "disabled"
+    return ", ".join(who.roles) or ("no role" if who.known else "unknown")
 
 
 def _problem(told: Explanation) -> Shown | None:
@@ -88,43 +114,13 @@ def _problem(told: Explanation) -> Shown | None:
 
 def _what(one: Line, style: str) -> Cut | Text:
     """What an entry says besides its name. Of one that is not verified only its value is shown, as it stands."""
-    say = _SAID.get(one.kind)
+    say = SAID.get(one.kind)
     if say is None or not one.is_verified:
         return Cut("" if one.is_verified else "unverified:", one.value, style)
     try:
         before, is_said = say(one)
     except (KeyError, TypeError):  # a newer version wrote it, with other facts
         before, is_said = "", False
+    if one.value is None:  # all of it are words of ours
+        return cell(before, style)
     return Cut(before, None if is_said else one.value, style)
-
-
-def _took(one: Line) -> tuple[str, bool]:
-    return f"({span(one.body['took'])})", False
-
-
-def _words(before: str) -> Callable[[Line], tuple[str, bool]]:
-    def said(one: Line) -> tuple[str, bool]:
-        words = words_of(one.value)
-        start = before.format(**one.body)
-        return (start, False) if words is None else (f"{start}: {words}", True)
-
-    return said
-
-
-def _ended(one: Line) -> tuple[str, bool]:
-    if one.body["status"] == "completed":
-        return "completed:", False
-    return _words("{status}")(one)
-
-
-# What is told of each kind, and whether that tells its value already.
-_SAID: dict[str, Callable[[Line], tuple[str, bool]]] = {
-    "AttemptStarted": lambda one: (f"worker {one.body['worker']}, attempt {one.epoch}", True),
-    "StepDone": _took,
-    "StepFailed": _words("{error}"),
-    "RaceWon": lambda one: (f"call {one.body['winner'] + 1} of {one.body['of']} was first", False),
-    "RunParked": _words("for {reason}, {code}"),
-    "RunEnded": _ended,
-    "RunQuarantined": _words("{run}"),
-    "QuarantineLifted": _words("{run}"),
-}

@@ -1,0 +1,196 @@
+"""Questions: `remit inbox`, `remit ask`, `remit approve`, `remit deny`.
+
+An answer is to what was shown. On a terminal the question is shown and the answer asked for;
+elsewhere the version that was looked at has to be named. Whoever answers from an old page is
+shown what is asked now, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+
+from remit.engine.deciding import Ask, Choice
+from remit.errors import ApprovalRefused
+from remit.faces.cli import question
+from remit.faces.cli.act import act
+from remit.faces.cli.app import (
+    ByOption,
+    JsonOption,
+    PlainOption,
+    ReasonOption,
+    StoreOption,
+    TenantOption,
+    app,
+    nothing,
+    said,
+)
+from remit.faces.cli.inert import cell, line
+from remit.faces.cli.say import Shown, Voice, now, stack
+from remit.faces.runtime import Runtime
+from remit.facts.names import check_principal
+
+AskArgument = Annotated[str, typer.Argument(metavar="ASK", help="The question's id, from `remit inbox`.")]
+SeenOption = Annotated[
+    str | None, typer.Option("--seen", metavar="VERSION", help="The version that you looked at, from `remit ask`.")
+]
+YesOption = Annotated[bool, typer.Option("--yes", help="Answer what is asked now, without being asked again.")]
+
+_NOTHING_DONE = 2
+
+
+@app.command()
+def inbox(
+    role: Annotated[
+        str | None, typer.Option("--role", metavar="ROLE", help="Only what a holder of this role may answer.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1_000, help="How many; 20.", show_default=False)] = 20,
+    after: Annotated[
+        int, typer.Option("--after", metavar="NUMBER", help="Only those behind this one.", show_default=False)
+    ] = 0,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    *,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """List the questions that wait for a person, oldest first."""
+
+    async def ask(rt: Runtime, voice: Voice, _: None) -> int:
+        found = await rt.inbox(role=role, limit=limit, after=after)
+        voice.answer([question.document(one) for one in found], question.asks(found, limit, now()))
+        return 0
+
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+
+
+@app.command("ask")
+def ask_(
+    id: AskArgument,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Show one question whole, and what changed since it was asked last."""
+
+    async def ask(rt: Runtime, voice: Voice, _: None) -> int:
+        found = await rt.ask(id)
+        voice.answer(question.document(found), stack(await _whole(rt, found), question.how(found)))
+        return 0
+
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+
+
+@app.command()
+def approve(
+    id: AskArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    seen: SeenOption = None,
+    is_yes: YesOption = False,
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Say yes to a question: it may happen, once, exactly as shown."""
+
+    async def ask(rt: Runtime, voice: Voice, _: str) -> int:
+        return await _decide(rt, voice, id, "approve", _Word(by, reason, seen, is_yes))
+
+    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "decider"))
+
+
+@app.command()
+def deny(
+    id: AskArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    seen: SeenOption = None,
+    is_yes: YesOption = False,
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Say no to a question: it must not happen."""
+
+    async def ask(rt: Runtime, voice: Voice, _: str) -> int:
+        return await _decide(rt, voice, id, "deny", _Word(by, reason, seen, is_yes))
+
+    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "decider"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """What the decider said on the command line."""
+
+    by: str
+    reason: str
+    seen: str | None
+    is_yes: bool
+
+
+async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Word) -> int:
+    """Answer with the version that was seen: named, shown just now, or shown and asked for."""
+    seen = word.seen
+    if seen is None:
+        if not word.is_yes and not voice.is_attended:
+            raise _unseen(id)
+        found = await rt.ask(id)
+        seen = found.version
+        if found.state == "open" and not voice.is_json:
+            voice.answer(None, await _whole(rt, found), cell(""))
+            if not word.is_yes and not await voice.assent(f"{choice.capitalize()} this as {word.by}?"):
+                voice.answer(None, cell("Nothing was done."))
+                return _NOTHING_DONE
+    try:
+        decided = await rt.decide(id, choice, by=word.by, seen=seen, reason=word.reason)
+    except ApprovalRefused as refusal:
+        return await _refused(rt, voice, id, refusal)
+    document = {"ask": id, "choice": choice, "by": word.by, "run": decided.run, "call": decided.call, "version": seen}
+    said = "approved" if choice == "approve" else "denied"
+    told = cell(f"{word.by} {said} {decided.call} of run {decided.run}.")
+    voice.answer(document, told, line(cell("Next: ", "bold"), _next(decided)))
+    return 0
+
+
+async def _refused(rt: Runtime, voice: Voice, id: str, refusal: ApprovalRefused) -> int:
+    """Tell why the answer does not count, and show what is asked now where the page that it came from is old."""
+    fresh = await _fresh(rt, id) if refusal.code in ("approval.stale", "approval.void") else None
+    if fresh is None:
+        raise refusal
+    if not voice.is_json:
+        voice.answer(None, stack(await _whole(rt, fresh), question.how(fresh)), cell(""))
+    voice.complain(refusal, ask=question.document(fresh))
+    return refusal.exit_status
+
+
+async def _fresh(rt: Runtime, id: str) -> Ask | None:
+    """The question that stands now in the place of this one."""
+    old = await rt.ask(id)
+    last = (await rt.show(old.run)).view.boundary.last_ask_of(old.call)
+    return await rt.ask(last.asked.ask) if last is not None and last.is_open else None
+
+
+async def _whole(rt: Runtime, ask: Ask) -> Shown:
+    judged = (await rt.show(ask.run)).view.boundary.asked_for.get(ask.id)
+    return question.question(ask, judged, now())
+
+
+def _next(ask: Ask) -> str:
+    return f"`remit resume {shlex.quote(ask.run)} MODULE:FLOW` goes on with it, or whoever works at it does."
+
+
+def _unseen(id: str) -> ApprovalRefused:
+    return ApprovalRefused(
+        "Nobody sits at a terminal to be shown the question; nothing was done.",
+        code="approval.unseen",
+        hint=f"Look at it with `remit ask {shlex.quote(id)}`, and name its version with --seen; or say --yes.",
+    )

@@ -1,0 +1,236 @@
+"""The directory: who is known, who holds which role, and who gave it: `remit who`, `grant`, `revoke` and the rest.
+
+Whoever holds the store may write here, except to themselves, and each act is kept in the
+journal `remit:authority` under the name that was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+
+from remit.authority.directory import AUTHORITY, Authority
+from remit.authority.roles import role_fault
+from remit.errors import Refused, RunAbsent
+from remit.faces.cli.act import Manner, act
+from remit.faces.cli.app import (
+    ByOption,
+    JsonOption,
+    PlainOption,
+    ReasonOption,
+    StoreOption,
+    TenantOption,
+    app,
+    nothing,
+    said,
+)
+from remit.faces.cli.inert import cell
+from remit.faces.cli.say import Grid, Shown, Voice, facts, stack, time_of
+from remit.faces.cli.show import words_of
+from remit.faces.runtime import Runtime
+from remit.facts.names import check_principal
+from remit.facts.timeline import Line
+
+WhoArgument = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:dana, agent:buyer or service:x.")]
+RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="The name of a role: director.")]
+
+
+@app.command()
+def who(
+    principal: Annotated[str | None, typer.Argument(metavar="[PRINCIPAL]", help="One; all of them without.")] = None,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Say who is known and holds what; of one, also who gave it."""
+
+    async def ask(rt: Runtime, voice: Voice, _: None) -> int:
+        authority = await rt.authority()
+        names = sorted(authority.directory) if principal is None else [principal]
+        told = [_document(authority, name) for name in names]
+        if principal is None:
+            voice.answer({"version": authority.version, "principals": told}, _everybody(authority))
+        else:
+            acts = {one.seq: one for one in await _acts(rt)}
+            told[0]["grants"] = [_granted(acts, *grant) for grant in _grants(authority, principal)]
+            voice.answer({"version": authority.version} | told[0], _one(authority, principal, acts))
+        return 0
+
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+
+
+@app.command()
+def grant(
+    principal: WhoArgument,
+    role: RoleArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Give a principal a role. Nobody gives one to themselves."""
+    what = f"{principal} holds {role}"
+    done = _Act(what, lambda rt: rt.grant(principal, role, by=by, reason=reason), (principal, by), role)
+    _do(said(store, tenant, is_json, is_plain), done)
+
+
+@app.command()
+def revoke(
+    principal: WhoArgument,
+    role: RoleArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Take a role from a principal. It stops what was not committed before."""
+    what = f"{principal} holds {role} no longer"
+    done = _Act(what, lambda rt: rt.revoke(principal, role, by=by, reason=reason), (principal, by), role)
+    _do(said(store, tenant, is_json, is_plain), done)
+
+
+@app.command()
+def disable(
+    principal: WhoArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Let nothing go on under a principal. No answer of theirs counts."""
+    what = f"{principal} is disabled"
+    done = _Act(what, lambda rt: rt.disable(principal, by=by, reason=reason), (principal, by))
+    _do(said(store, tenant, is_json, is_plain), done)
+
+
+@app.command()
+def enable(
+    principal: WhoArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Let a principal count again that was disabled."""
+    what = f"{principal} is enabled"
+    done = _Act(what, lambda rt: rt.enable(principal, by=by, reason=reason), (principal, by))
+    _do(said(store, tenant, is_json, is_plain), done)
+
+
+@app.command()
+def link(
+    principal: WhoArgument,
+    person: Annotated[str, typer.Option("--person", metavar="WHO", help="The person behind it: user:dana.")],
+    by: ByOption,
+    reason: ReasonOption = "",
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Say that two principals are one person. It is for good: neither approves what the other asks for."""
+    what = f"{principal} and {person} are one person"
+    done = _Act(what, lambda rt: rt.link(principal, person=person, by=by, reason=reason), (principal, person, by))
+    _do(said(store, tenant, is_json, is_plain), done)
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """One act on the directory. what: is so afterwards, in words."""
+
+    what: str
+    write: Callable[[Runtime], Awaitable[int]]
+    names: tuple[str, ...]
+    role: str = ""
+
+
+def _do(manner: Manner, done: _Act) -> None:
+    """Write it, and say from which version on it holds. A new deployment begins with it, so it may make the store."""
+
+    def first() -> None:
+        for name in done.names:
+            check_principal(name, "principal")
+        if done.role and (fault := role_fault(done.role)):
+            raise Refused(f"{fault[0].upper()}{fault[1:]}; nothing was done.", code="authority.role")
+
+    async def ask(rt: Runtime, voice: Voice, _: None) -> int:
+        version = await done.write(rt)
+        document = {"version": version, "done": done.what}
+        voice.answer(document, cell(f"{done.what}, from version {version} of the directory on."))
+        return 0
+
+    act(manner, ask, first=first, may_create=True)
+
+
+async def _acts(rt: Runtime) -> list[Line]:
+    try:
+        return (await rt.explain(AUTHORITY)).timeline.lines
+    except RunAbsent:
+        return []
+
+
+def _document(authority: Authority, principal: str) -> dict[str, Any]:
+    known = authority.who(principal)
+    return {
+        "principal": principal,
+        "known": known.known,
+        "disabled": known.disabled,
+        "roles": known.roles,
+        "person": authority.person_of(principal),
+    }
+
+
+def _everybody(authority: Authority) -> Shown:
+    grid = Grid("principal", "roles", "is one person with", "", fold="roles", keep="principal")
+    for name in sorted(authority.directory):
+        known = authority.who(name)
+        state = cell("disabled", "bold red") if known.disabled else ""
+        grid.row(cell(name, "bold"), ", ".join(known.roles), known.person, state)
+    return stack(grid.made(), cell(f"Version {authority.version} of the directory.", "dim"))
+
+
+def _one(authority: Authority, principal: str, acts: dict[int, Line]) -> Shown:
+    known = authority.who(principal)
+    if not known.known:
+        return cell(f"The directory has nothing about {principal}: it holds no role.")
+    told = facts(
+        ("principal", cell(principal, "bold")),
+        ("state", cell("disabled", "bold red") if known.disabled else cell("counts", "green")),
+        ("is one person with", known.person),
+    )
+    grid = Grid("role", "since", "version", "given by", "why")
+    for role, seq in _grants(authority, principal):
+        one = _granted(acts, role, seq)
+        grid.row(cell(role, "bold"), time_of(one["at"]), str(seq), one["by"], one["reason"])
+    return stack(told, grid.made() if known.roles else cell("It holds no role."))
+
+
+def _grants(authority: Authority, principal: str) -> list[tuple[str, int]]:
+    entry = authority.directory.get(principal)
+    return sorted(entry.grants.items()) if entry is not None else []
+
+
+def _granted(acts: dict[int, Line], role: str, seq: int) -> dict[str, Any]:
+    """A role with the entry that gave it."""
+    given = acts.get(seq)
+    told = {"role": role, "version": seq, "at": 0, "by": "", "reason": ""}
+    if given is not None:
+        told |= {"at": given.at, "by": given.by, "reason": words_of(given.value) or ""}
+    return told

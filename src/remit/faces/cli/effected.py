@@ -1,0 +1,147 @@
+"""Effects: `remit effects` tells what was done outside, `remit resolve` says what became of a doubt."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+import typer
+
+from remit.engine.effected import Effected
+from remit.errors import Refused
+from remit.faces.cli.act import act
+from remit.faces.cli.app import (
+    ByOption,
+    JsonOption,
+    PlainOption,
+    RunArgument,
+    StoreOption,
+    TenantOption,
+    app,
+    nothing,
+    said,
+)
+from remit.faces.cli.inert import Cut, cell, line
+from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
+from remit.faces.cli.show import EFFECT_STYLES
+from remit.faces.runtime import Runtime
+from remit.facts.names import check_principal
+
+State = Literal["ok", "did_not_happen"]
+
+
+@app.command()
+def effects(
+    id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; without, all in doubt.")] = None,
+    is_in_doubt: Annotated[bool, typer.Option("--in-doubt", help="Only those of which nobody knows.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many; 50.", show_default=False)] = 50,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    *,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """List what a run did outside, or all effects in doubt."""
+
+    async def ask(rt: Runtime, voice: Voice, _: None) -> int:
+        found = await rt.effects(id, in_doubt=is_in_doubt or id is None, limit=limit)
+        voice.answer([asdict(one) for one in found], _effects(found))
+        return 0
+
+    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+
+
+def _state(named: str) -> str:
+    told = named.replace("-", "_")
+    if told not in ("ok", "did_not_happen"):
+        raise typer.BadParameter(f"{named!r} is neither ok nor did-not-happen")
+    return told
+
+
+@app.command()
+def resolve(
+    id: RunArgument,
+    call: Annotated[str, typer.Argument(metavar="CALL", help="The effect's call, from `remit effects`.")],
+    state: Annotated[Any, typer.Argument(metavar="ok|did-not-happen", parser=_state, help="What became of it.")],
+    by: ByOption,
+    evidence: Annotated[str, typer.Option("--evidence", metavar="TEXT", help="How that is known; it is kept.")],
+    outcome: Annotated[
+        str | None, typer.Option("--outcome", metavar="JSON", help="Of one that happened: what the flow gets.")
+    ] = None,
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Say what became of an effect in doubt, once, and how that is known."""
+
+    def first() -> Any:
+        check_principal(by, "principal")
+        return _outcome(state, outcome)
+
+    async def ask(rt: Runtime, voice: Voice, given: Any) -> int:
+        await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given)
+        document = {"run": id, "call": call, "state": state, "by": by}
+        told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
+        go_on = f"`remit resume {shlex.quote(id)} MODULE:FLOW` goes on with it."
+        voice.answer(document, cell(told), line(cell("Next: ", "bold"), go_on))
+        return 0
+
+    act(said(store, tenant, is_json, is_plain), ask, first=first)
+
+
+def _outcome(state: State, text: str | None) -> Any:
+    if text is None:
+        return None
+    if state != "ok":
+        raise Refused(
+            "What did not happen has no outcome; nothing was done.",
+            code="doubt.outcome",
+            hint="Leave --outcome out, or say that it happened: `ok`.",
+        )
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as exc:
+        raise Refused(
+            f"The outcome can't be read as JSON: {exc}; nothing was done.",
+            code="doubt.outcome",
+            hint="Give what the effect would have returned, as JSON; text stands in double quotes.",
+        ) from exc
+
+
+def _effects(found: list[Effected]) -> Shown:
+    if not found:
+        return cell("No effects.")
+    grid = Grid("run", "call", "state", "intended", "how known", keep="call", fold="none")
+    for one in found:
+        times = f"in {one.calls} calls" if one.calls > 1 else ""
+        known = " ".join(part for part in (f"by {one.found}" if one.found else "", times) if part)
+        grid.row(one.run, one.call, cell(one.state, EFFECT_STYLES[one.state]), time_of(one.at), known)
+    unknown = [one for one in found if one.state == "in_doubt"]
+    return stack(Below(grid.made(), [_below(one) for one in found]), _how(unknown[0]) if unknown else None)
+
+
+def _below(one: Effected) -> list[Part]:
+    """What was asked of the outside, and what came of it; of a doubt the key by which the other side knows it."""
+    parts: list[Part] = [Cut("", _json(one.request))]
+    if one.state == "ok":
+        parts.append(Cut("=>", _json(one.outcome)))
+    elif one.state == "in_doubt":
+        parts.append(cell(f"key {one.key}", "dim"))
+    elif one.detail:
+        parts.append(cell(one.detail, "dim"))
+    return parts
+
+
+def _how(one: Effected) -> Shown:
+    """How a doubt ends: somebody looks for the key on the other side."""
+    words = f"`remit resolve {shlex.quote(one.run)} {shlex.quote(one.call)} ok --by user:YOU --evidence WHAT`"
+    look = "look for its key on the other side, then say what became of it: "
+    return line(cell("Next: ", "bold"), f"{look}{words}, or `did-not-happen`.")
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")

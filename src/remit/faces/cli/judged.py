@@ -1,0 +1,44 @@
+"""What the gate would say: its verdict, and check by check what it saw and what it requires."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from remit.engine.dry import Judged
+from remit.faces.cli.inert import cell, line
+from remit.faces.cli.say import Grid, Shown, stack
+
+_DECISIONS = {"resume": "bold green", "revalidate": "bold yellow", "abandon": "bold red"}
+
+
+def judged(found: Judged) -> Shown:
+    """All eight findings, those that passed as well: what was looked at is part of the answer."""
+    verdict = found.verdict
+    what = f"at {found.call}" if found.call else "before it goes on"
+    head = line(
+        "Run ", cell(found.run, "bold"), f" {what}: ", cell(verdict.decision, _DECISIONS[verdict.decision]),
+        f" ({verdict.code})" if verdict.code else "", ".",
+    )  # fmt: skip
+    grid = Grid("", "check", "code", "seen", "required", fold="seen", folds=("required",))
+    for finding, seen, required in found.told():
+        mark = cell("ok", "green") if finding.ok else cell(finding.verdict, _DECISIONS[finding.verdict or "revalidate"])
+        grid.row(mark, finding.check, finding.code, seen, required)
+    foot = f"Directory and policy at version {found.question.authority}; nothing was changed."
+    return stack(head, grid.made(), cell(foot, "dim"))
+
+
+def document(found: Judged) -> dict[str, Any]:
+    """The same for --json, with the question: `judge` gives the same verdict to whoever asks it again."""
+    return {
+        "run": found.run,
+        "call": found.call or None,
+        "decision": found.verdict.decision,
+        "code": found.verdict.code,
+        "findings": [
+            msgspec.to_builtins(finding) | {"ok": finding.ok, "seen": seen, "required": required}
+            for finding, seen, required in found.told()
+        ],
+        "question": msgspec.to_builtins(found.question),
+    }

@@ -1,0 +1,141 @@
+"""The operators' policy: `remit policy` shows it, `remit policy set` shows what would change, and asks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Group
+
+from remit.authority.directory import Authority
+from remit.authority.policy import policy_difference, policy_digest, policy_from_toml
+from remit.errors import Refused
+from remit.faces.cli.act import act
+from remit.faces.cli.app import (
+    ByOption,
+    JsonOption,
+    PlainOption,
+    ReasonOption,
+    StoreOption,
+    TenantOption,
+    app,
+    is_told_as_json,
+    nothing,
+    remember,
+    said,
+)
+from remit.faces.cli.inert import cell
+from remit.faces.cli.say import Shown, Voice
+from remit.faces.runtime import Runtime
+from remit.faces.written import text_of
+from remit.facts.names import check_principal
+from remit.facts.rules import PolicyPin
+
+policy = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
+app.add_typer(policy, name="policy")
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, as TOML.")]
+
+_STYLES = {"+": "green", "-": "red", " ": "yellow"}
+
+
+@policy.callback(invoke_without_command=True)
+def policy_(
+    called: typer.Context,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Show the operators' policy, or set it. The stricter of it and a contract holds."""
+    manner = said(store, tenant, is_json, is_plain)
+    if called.invoked_subcommand is not None:
+        return remember(manner)
+
+    async def ask(rt: Runtime, voice: Voice, _: None) -> int:
+        authority = await rt.authority()
+        voice.answer(_document(authority.policy) | {"authority": authority.version}, _shown(authority))
+        return 0
+
+    act(manner, ask, first=nothing)
+
+
+@policy.command("set")
+def set_(
+    file: FileArgument,
+    by: ByOption,
+    reason: ReasonOption = "",
+    is_yes: Annotated[bool, typer.Option("--yes", help="Set it without being asked.")] = False,
+    *,
+    store: StoreOption = None,
+    tenant: TenantOption = None,
+    is_json: JsonOption = False,
+    is_plain: PlainOption = False,
+) -> None:
+    """Show what FILE would change, and set it, whole, when you say yes."""
+
+    def first() -> PolicyPin:
+        check_principal(by, "principal")
+        return _read(file)
+
+    async def ask(rt: Runtime, voice: Voice, pin: PolicyPin) -> int:
+        authority = await rt.authority()
+        changes = policy_difference(authority.policy, pin)
+        if not voice.is_json:
+            voice.answer(None, _changes(changes))
+        if not is_yes and not voice.is_attended:
+            raise Refused(
+                "Nobody sits at a terminal to say yes to that; nothing was done.",
+                code="policy.unseen",
+                hint="Say --yes to set it as it stands.",
+            )
+        if not is_yes and not await voice.assent(f"Set it as {by}?"):
+            voice.answer(None, cell("Nothing was done."))
+            return 2
+        version = await rt.set_policy(pin, by=by, reason=reason, over=authority.policy_digest)
+        told = cell(f"Policy {pin.version} holds, from version {version} of the directory on.")
+        voice.answer(_document(pin) | {"authority": version, "changes": changes}, told)
+        return 0
+
+    act(said(store, tenant, is_json, is_plain), ask, first=first, may_create=True)
+
+
+@policy.command()
+def check(file: FileArgument, is_json: JsonOption = False) -> None:
+    """Say what FILE would set, without a store. Changes nothing."""
+    voice = Voice(is_json=is_told_as_json(is_json))
+    try:
+        pin = _read(file)
+    except Refused as refusal:
+        voice.complain(refusal)
+        raise typer.Exit(refusal.exit_status) from None
+    voice.answer(_document(pin), _rules(pin))
+
+
+def _read(file: Path) -> PolicyPin:
+    return policy_from_toml(text_of(file, code="policy.file"))
+
+
+def _shown(authority: Authority) -> Shown:
+    if authority.policy is None:
+        return cell("No policy is set: contracts alone hold.")
+    return _rules(authority.policy)
+
+
+def _rules(pin: PolicyPin) -> Shown:
+    return Group(*(cell(rule.removeprefix("+ ")) for rule in policy_difference(None, pin)))
+
+
+def _changes(changes: list[str]) -> Shown:
+    if not changes:
+        return cell("It says what holds already.")
+    return Group(*(cell(change, _STYLES[change[0]]) for change in changes))
+
+
+def _document(pin: PolicyPin | None) -> dict[str, Any]:
+    return {
+        "policy": None if pin is None else msgspec.to_builtins(pin),
+        "digest": "" if pin is None else policy_digest(pin),
+    }

@@ -1,0 +1,188 @@
+"""A question as its approver reads it: whole, with what changed, and what in it may deceive.
+
+What an agent wrote stands behind a bar, every character of it visible or named. Nothing is
+cut, folded away or left out, because somebody decides on what stands here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+from rich.console import Group
+
+from remit.authority.describe import describe
+from remit.authority.difference import Change, Difference
+from remit.authority.leaves import Path, path_text
+from remit.authority.suspicious import suspicious
+from remit.engine.deciding import Ask
+from remit.faces.cli.inert import Cut, Quoted, cell, line
+from remit.faces.cli.say import Below, Grid, Shown, facts, span, stack, time_of, whose
+from remit.facts.kinds import GateJudged
+
+_STATES = {"open": "yellow", "approved": "green", "denied": "red", "void": "dim", "used": "dim"}
+
+
+def asks(found: list[Ask], limit: int, now: int) -> Shown:
+    """The inbox: a line for each question; the payload is cut there, and whole in `remit ask`."""
+    if not found:
+        return cell("Nothing waits for an answer.")
+    grid = Grid("ask", "run", "call", "of", "asked", "left", "", keep="ask", fold="none")
+    for ask in found:
+        changed = cell("changed", "bold yellow") if ask.difference is not None else ""
+        roles, asked = roles_of(ask), f"{span(now - ask.asked_at)} ago"
+        grid.row(ask.id, ask.run, ask.call, roles, asked, span(ask.until - now), changed)
+    hint = "`remit ask ASK` shows one of them whole."
+    if len(found) == limit:
+        hint = f"{limit} are shown; the next ones with `--after {found[-1].number}`. {hint}"
+    return stack(Below(grid.made(), [[Cut("", ask.raw)] for ask in found]), cell(hint, "dim"))
+
+
+def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
+    """One question, whole."""
+    is_open = ask.state == "open"
+    left = f" ({span(ask.until - now)} left)" if ask.until > now else " (over)"
+    what = f"{ask.effect} as {ask.call}" if ask.effect and ask.effect != ask.call else ask.call
+    told = facts(
+        ("question", ask.id),
+        ("state", cell(ask.state, _STATES[ask.state])),
+        ("may this happen", cell(what, "bold")),
+        ("run", f"{ask.run}, flow {ask.flow}"),
+        ("asked by", f"{ask.by} for {ask.behalf}" if ask.behalf else ask.by),
+        ("asks", roles_of(ask) + ("; also those for whom it acts" if ask.alone else "")),
+        ("asked", time_of(ask.asked_at)),
+        ("until", time_of(ask.until) + (left if is_open else "")),
+        ("version", ask.version),
+    )
+    who = f"What {ask.by} asks for; it wrote this text itself:"
+    payload = Group(cell(who, "bold"), Quoted(_lines(ask.raw)))
+    parts = [told, _difference(ask), payload, _deceives(ask), _evidence(ask, now), _findings(judged)]
+    return stack(*parts)
+
+
+def document(ask: Ask) -> dict[str, Any]:
+    """The same for --json."""
+    told = asdict(ask)
+    del told["raw"]
+    told["findings"] = [msgspec.to_builtins(one) for one in ask.findings]
+    if ask.difference is not None:
+        told["difference"] = {
+            "changes": [_change_document(change) for change in ask.difference.changes],
+            "unchanged": ask.difference.unchanged,
+            "is_material": ask.difference.is_material,
+        }
+    told["suspicious"] = [
+        {"path": path, "code": code, "name": name, "trick": trick, "count": count}
+        for (path, code, name, trick), count in _suspects(ask.payload).items()
+    ]
+    return told
+
+
+def roles_of(ask: Ask) -> str:
+    """Whose yes it takes. Several rules that ask the same people are one yes."""
+    return whose(ask.roles)
+
+
+def _lines(raw: bytes) -> list[str]:
+    return json.dumps(json.loads(raw), ensure_ascii=False, indent=2).splitlines()
+
+
+def _difference(ask: Ask) -> Shown | None:
+    found = ask.difference
+    if found is None:
+        return None
+    void = f" The answer before does not hold: {', '.join(ask.void)}." if ask.void else ""
+    head = f"Asked again; {_counted(found)} changed since.{void}"
+    parts: list[Shown] = [cell(head, "bold yellow")]
+    for change in found.changes:
+        note = "" if change.is_material else "  (the rule calls it immaterial)"
+        parts.append(Quoted([f"{change.path}{note}"], bar="  "))
+        parts += [Quoted([text], bar, style) for bar, text, style in _sides(change)]
+    parts.append(cell(f"  {found.unchanged} {'place is' if found.unchanged == 1 else 'places are'} as before.", "dim"))
+    return Group(*parts)
+
+
+def _counted(found: Difference) -> str:
+    count = len(found.changes)
+    return "nothing of the request" if not count else f"{count} {'place' if count == 1 else 'places'}"
+
+
+def _sides(change: Change) -> Iterator[tuple[str, str, str]]:
+    if change.old is not None:
+        yield "    - ", change.old, "red"
+    if change.new is not None:
+        yield "    + ", change.new, "green"
+
+
+def _change_document(change: Change) -> dict[str, Any]:
+    return {"path": change.path, "old": change.old, "new": change.new, "is_material": change.is_material}
+
+
+def _deceives(ask: Ask) -> Shown | None:
+    """What in the payload is not what it seems, by its place."""
+    found = _suspects(ask.payload)
+    if not found:
+        return None
+    head = cell("Some of its characters may deceive:", "bold red")
+    rows = Grid("where", "how many", "character", "", "what it does", fold="where")
+    for (path, code, name, trick), count in found.items():
+        rows.row(path, str(count), cell(code, "bold"), name, trick)
+    return Group(head, rows.made(is_headed=False))
+
+
+def _suspects(payload: Any) -> Counter[tuple[str, str, str, str]]:
+    """Suspicious characters of all texts and keys: place, code, name and trick, with how often."""
+    return Counter(
+        (path_text(path), suspect.code, suspect.name, suspect.trick)
+        for path, text in _texts(payload, ())
+        for suspect in suspicious(text)
+    )
+
+
+def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield (*path, key), key
+            yield from _texts(item, (*path, key))
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _texts(item, (*path, place))
+
+
+def _evidence(ask: Ask, now: int) -> Shown | None:
+    if not ask.evidence:
+        return None
+    parts: list[Shown] = [cell("It rests on:", "bold")]
+    for one in ask.evidence:
+        fresh = f"fresh until {time_of(one.until)}" if one.until > now else f"not fresh since {time_of(one.until)}"
+        age = f"as of {time_of(one.as_of)}, {span(max(0, now - one.as_of))} old; {fresh}"
+        parts.append(line("  ", cell(one.name, "bold"), f"  {age if one.as_of else 'is not there'}"))
+        parts.append(Quoted([json.dumps(one.value, ensure_ascii=False, sort_keys=True)], bar="  │ "))
+    return Group(*parts)
+
+
+def _findings(judged: GateJudged | None) -> Shown | None:
+    """What the gate found when it asked."""
+    if judged is None:
+        return None
+    grid = Grid("check", "code", "seen", "required", fold="seen", folds=("required",))
+    for finding in judged.verdict.findings:
+        if not finding.ok or finding.code:
+            seen, required = describe(judged.question, finding)
+            grid.row(cell(finding.check, "" if finding.ok else "bold"), finding.code, seen, required)
+    fine = sum(finding.ok and not finding.code for finding in judged.verdict.findings)
+    return Group(cell("The gate found:", "bold"), grid.made(), cell(f"{fine} checks passed.", "dim"))
+
+
+def how(ask: Ask) -> Shown | None:
+    """How it is answered; None where it is no longer open."""
+    if ask.state != "open":
+        return None
+    words = f"`remit approve {ask.id} --by user:YOU`, or `remit deny {ask.id} --by user:YOU`"
+    return line(cell("Next: ", "bold"), f"{words}; away from a terminal with `--seen {ask.version}`.")

@@ -1,0 +1,123 @@
+"""Reasons: why a run stands where it stands, in sentences, and the command that brings it on."""
+
+from __future__ import annotations
+
+import shlex
+
+from rich.console import Group
+from rich.text import Text
+
+from remit.faces.cli.inert import cell, line
+from remit.faces.cli.say import Grid, Shown, span, stack, status_of, time_of, whose
+from remit.faces.explain import Asked, InDoubt, Why
+
+_GONE_ON_WITH = ("queued", "running", "waiting", "paused", "in_doubt")
+
+
+def reasons(told: Why) -> Shown:
+    """Why a run stands where it stands, in sentences, and the next command."""
+    waits = f" for {told.waiting_on}" if told.waiting_on and told.status == "waiting" else ""
+    since = f" since {time_of(told.since)} ({span(told.now - told.since)} ago)" if told.since else ""
+    first = line(
+        "Run ", cell(told.run, "bold"), f" of flow {told.flow} is ", status_of(told.status), f"{waits}{since}."
+    )
+    parts = [first]
+    if told.incident:
+        parts.append(cell(f"It was set aside because its journal did not verify: {told.incident}", "red"))
+        parts.append(cell("Its bytes verify now." if told.is_whole else "Its bytes still do not verify."))
+    for failure in told.failures:
+        parts.append(cell(f"{failure.name} raised {failure.error}: {failure.detail}"))
+    if told.reason and not told.failures and not told.held:
+        parts.append(cell(f"{told.code}: {told.reason}"))
+    parts += [_asked(ask, told.now) for ask in told.asks]
+    parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" or doubt.told_by]
+    if told.cancelled_by:
+        parts.append(cell(f"{told.cancelled_by} asked for its end."))
+    if told.failures:
+        named = ", ".join(failure.name for failure in told.failures)
+        parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
+    elif told.status in _GONE_ON_WITH and told.last_call:
+        parts.append(cell(f"The newest recorded call is {told.last_call}."))
+    parts.append(cell(_holder(told)))
+    if told.status in _GONE_ON_WITH:
+        parts.append(cell(_window(told)))
+    return stack(Group(*parts), _held(told), line(cell("Next: ", "bold"), next_step(told)))
+
+
+def _held(told: Why) -> Shown | None:
+    """What the gate held against it, check by check."""
+    if not told.held:
+        return None
+    grid = Grid("check", "code", "seen", "required", fold="seen", folds=("required",))
+    for one in told.held:
+        grid.row(cell(one.check, "bold"), one.code, one.seen, one.required)
+    return grid.made()
+
+
+def _asked(ask: Asked, now: int) -> Text:
+    roles = whose(ask.roles)
+    if ask.answer:
+        said = "said yes" if ask.answer == "approve" else "said no"
+        return cell(f"{ask.by} {said} to {ask.call}; the next turn takes that up.")
+    left = f"until {time_of(ask.until)} ({span(ask.until - now)} left)" if ask.until > now else "; its time is over"
+    return cell(f"{ask.call} waits for a yes from {roles} {left}.".replace(" ;", ";"))
+
+
+def _in_doubt(doubt: InDoubt, now: int) -> Text:
+    if doubt.told_by:
+        return cell(f"{doubt.told_by} said what became of {doubt.call}; the next turn settles it by that.")
+    since = f"{time_of(doubt.at)} ({span(now - doubt.at)} ago)"
+    return cell(f"Nobody knows whether {doubt.call} happened: it was called {since}.")
+
+
+def next_step(told: Why) -> str:
+    """The command, or the wait, that brings a run on."""
+    run = shlex.quote(told.run)
+    if told.status == "quarantined":
+        restore = "" if told.is_whole else "restore its bytes from a backup, then "
+        return f"{restore}`remit lift {run} --by user:YOU --reason WHY`."
+    if told.status not in _GONE_ON_WITH:
+        return f"nothing; it has ended. `remit explain {run}` tells how."
+    if told.status == "running" and told.holder and not told.is_holder_dead:
+        return "nothing; somebody works at it. If that worker dies, the next call takes over."
+    if told.waiting_on != "repair" and told.status in ("waiting", "in_doubt"):
+        return _next_at_the_gate(told, run)
+    names = f" --by {shlex.quote(told.by)}" if told.by != "service:local" else ""
+    names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""
+    again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
+    if told.code == "definition_incompatible":
+        return f"bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, then {again}."
+    return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
+
+
+def _next_at_the_gate(told: Why, run: str) -> str:
+    """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
+    go_on = f"`remit resume {run} MODULE:FLOW`"
+    if unknown := [doubt for doubt in told.doubts if not doubt.told_by]:
+        call = shlex.quote(unknown[0].call)
+        return (
+            f"{go_on} asks the outside where the effect says how; else find out by its key (`remit effects {run}`), "
+            f"and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT`, or `did-not-happen`."
+        )
+    if waiting := [ask for ask in told.asks if not ask.answer and ask.until > told.now]:
+        return f"`remit ask {waiting[0].ask}` shows what is asked, and how it is answered."
+    if told.asks or told.doubts or told.cancelled_by:
+        return f"{go_on}."
+    return f"`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, {go_on}."
+
+
+def _holder(told: Why) -> str:
+    if not told.holder:
+        return "Nobody holds it."
+    if told.is_holder_dead:
+        free = "" if told.status == "quarantined" else "; it can be taken over at once"
+        return f"Worker {told.holder}, which held it, is dead{free}."
+    if told.lease_until <= told.now:
+        return f"Worker {told.holder} held it until {time_of(told.lease_until)}; that lease is over."
+    return f"Worker {told.holder} holds it until {time_of(told.lease_until)}, or longer if it renews."
+
+
+def _window(told: Why) -> str:
+    if told.window_end <= told.now:
+        return f"Its window ended {time_of(told.window_end)}: the next turn ends it as expired and runs no step."
+    return f"It may be gone on with until {time_of(told.window_end)} ({span(told.window_end - told.now)} left)."

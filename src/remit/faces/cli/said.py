@@ -1,0 +1,143 @@
+"""Said: what an entry says besides its name, in a few words of ours before the words that others wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from remit.faces.cli.say import span, time_of
+from remit.faces.cli.show import words_of
+from remit.facts.timeline import Line
+
+Told = tuple[str, bool]  # the words, and whether they tell the entry's value already
+_FOUND = {"": "", "probe": ", found by asking the outside", "person": ", found by a person"}
+_ID_SHOWN = 8  # characters of an id or a hash by which a reader finds its other places
+
+
+def _took(one: Line) -> Told:
+    return f"({span(one.body['took'])})", False
+
+
+def _words(before: str) -> Callable[[Line], Told]:
+    def said(one: Line) -> Told:
+        return _worded(before.format(**one.body), one)
+
+    return said
+
+
+def _worded(start: str, one: Line) -> Told:
+    """Our words, then those in {"detail": words}."""
+    words = words_of(one.value)
+    return (start, False) if words is None else (f"{start}: {words}" if words else start, True)
+
+
+def _posted(start: str, one: Line) -> Told:
+    """The same of an entry that somebody else than the executor wrote."""
+    return _worded(f"{one.by} {start}", one)
+
+
+def _ended(one: Line) -> Told:
+    if one.body["status"] == "completed":
+        return "completed:", False
+    code = one.body.get("code", "")
+    return _worded(f"{one.body['status']}, {code}" if code else one.body["status"], one)
+
+
+def _judged(one: Line) -> Told:
+    """The verdict, and each finding that did not pass or has something to note."""
+    verdict = one.body["verdict"]
+    noted = [_finding(finding) for finding in verdict["findings"] if finding.get("code")]
+    return ": ".join(part for part in (verdict["decision"], ", ".join(noted)) if part), True
+
+
+def _finding(finding: dict[str, Any]) -> str:
+    about = finding.get("detail", "")
+    return f"{finding['code']} ({about})" if about else finding["code"]
+
+
+def _intended(one: Line) -> Told:
+    body = one.body
+    approval = f", by the yes to {_short(body['approval'])}" if body.get("approval") else ""
+    return f"key {_short(body['key'])}{approval}:", False
+
+
+def _settled(one: Line) -> Told:
+    body = one.body
+    took = f" ({span(body['took'])})" if body.get("took") else ""
+    found = _FOUND[body.get("found", "")]
+    if lost := body.get("lost"):
+        return f"{body['state']}{took}{found}, its outcome could not be stored: {lost['reason']}", True
+    start = f"{body['state']}{took}{found}"
+    return (f"{start}:", False) if body["state"] == "ok" else _worded(start, one)
+
+
+def _asked(one: Line) -> Told:
+    roles = ", and ".join(dict.fromkeys(" or ".join(group) for group in one.body["bound"].get("roles", [])))
+    return f"{_short(one.body['ask'])} asks {roles} until {time_of(one.body['until'])}:", False
+
+
+def _evidence(one: Line) -> Told:
+    again = "taken again, " if one.body.get("again") else ""
+    return f"{one.body['evidence']}, {again}fresh until {time_of(one.body['until'])}:", False
+
+
+def _decided(one: Line) -> Told:
+    body = one.body
+    verb = "approved" if body["choice"] == "approve" else "denied"
+    alone = ", its own run" if body.get("alone") else ""
+    return _posted(f"{verb} {_short(body['ask'])} as {_listed(body['roles'])}{alone}", one)
+
+
+def _resolved(one: Line) -> Told:
+    what = "happened" if one.body["state"] == "ok" else "did not happen"
+    return f"{one.by} said that {one.body['call']} {what}:", False
+
+
+def _set(one: Line) -> Told:
+    return _posted(f"set policy {one.body['policy']['version']}", one)
+
+
+def _on(does: str) -> Callable[[Line], Told]:
+    """An act on the directory, by whom and to whom."""
+
+    def said(one: Line) -> Told:
+        return _posted(does.format(**one.body), one)
+
+    return said
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _ID_SHOWN else f"{text[:_ID_SHOWN]}…"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) or "nobody in particular"
+
+
+SAID: dict[str, Callable[[Line], Told]] = {
+    "AttemptStarted": lambda one: (f"worker {one.body['worker']}, attempt {one.epoch}", True),
+    "StepDone": _took,
+    "StepFailed": _words("{error}"),
+    "RaceWon": lambda one: (f"call {one.body['winner'] + 1} of {one.body['of']} was first", False),
+    "EvidenceTaken": _evidence,
+    "GateJudged": _judged,
+    "EffectIntended": _intended,
+    "EffectSettled": _settled,
+    "EffectRefused": _words("{code}"),
+    "ApprovalAsked": _asked,
+    "ApprovalVoided": lambda one: (f"{_short(one.body['ask'])} holds no longer: {_listed(one.body['codes'])}", True),
+    "ApprovalUsed": lambda one: _worded(f"by the yes to {_short(one.body['ask'])}", one),
+    "RunParked": _words("for {reason}, {code}"),
+    "RunEnded": _ended,
+    "CancelAsked": lambda one: _posted("asked for the end", one),
+    "ApprovalDecided": _decided,
+    "DoubtResolved": _resolved,
+    "RunQuarantined": _words("{run}"),
+    "QuarantineLifted": lambda one: _posted(f"lifted {one.body['run']}", one),
+    "RoleGranted": _on("gave {role} to {principal}"),
+    "RoleRevoked": _on("took {role} from {principal}"),
+    "PrincipalDisabled": _on("disabled {principal}"),
+    "PrincipalEnabled": _on("enabled {principal}"),
+    "PrincipalLinked": _on("said that {principal} and {person} are one person"),
+    "PolicySet": _set,
+}
