@@ -17,7 +17,7 @@ import remit
 from remit.engine import incidents
 from remit.facts.entry import Pen
 from remit.facts.fact import Fact
-from remit.facts.kinds import CancelAsked, QuarantineLifted, RunQuarantined, SignalSent, write
+from remit.facts.kinds import QuarantineLifted, RunQuarantined, SignalSent, write
 from remit.store.protocol import RunRow, Store, Unit
 from tests.spec.conftest import Storage
 from tests.support.journal import SALT, identity_of
@@ -176,9 +176,9 @@ class Siege:
 
 
 async def post(store: Store, row: RunRow) -> None:
-    """Somebody sends the run a signal and asks for its end: entries post 1 and post 2."""
+    """Somebody sends the run two signals: entries post 1 and post 2."""
     pen = Pen(identity_of(store, row), lane="post", by="user:dana", epoch=0, head=row.post_head, seq=0)
-    facts = ((SignalSent(), "note", b'"wait"'), (CancelAsked(), None, b'{"detail":"too dear"}'))
+    facts = ((SignalSent(), "note", b'"wait"'), (SignalSent(), "note", b'"too dear"'))
     for fact, name, value in facts:
         before = pen.head
         entry = pen.seal(type(fact).__name__, write(fact), at=row.opened_at, name=name, value=(SALT, value))

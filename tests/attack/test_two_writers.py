@@ -11,7 +11,7 @@ import pytest
 import remit
 from remit.errors import LeaseLost
 from remit.facts.entry import HEADER, Pen
-from remit.facts.kinds import AttemptStarted, CancelAsked, StepDone, write
+from remit.facts.kinds import AttemptStarted, SignalSent, StepDone, write
 from remit.store.protocol import Move, Store, Unit
 from tests.attack.siege import AMOUNT, OPEN, VICTIM, Siege
 from tests.spec.conftest import Storage
@@ -73,7 +73,7 @@ async def test_of_many_that_post_at_the_same_place_one_is_heard(database: Storag
         for number in range(6):
             pen = Pen(identity_of(one._store, row), lane="post", by="user:dana", epoch=0, head=row.post_head, seq=2)
             value = (SALT, b'{"detail":"%d"}' % number)
-            entry = pen.seal("CancelAsked", write(CancelAsked()), at=row.opened_at, value=value)
+            entry = pen.seal("SignalSent", write(SignalSent()), at=row.opened_at, value=value)
             units.append(Unit(row.run_key, "post", row.post_head, pen.head, pen.seq, [entry], None))
         stores = [one._store, two._store] * 3
         sent = (store.append(unit) for store, unit in zip(stores, units, strict=True))
