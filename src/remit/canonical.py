@@ -45,6 +45,10 @@ class Form(Generic[T]):
             raise Malformed(ascii(str(exc))[1:-1]) from None  # it quotes the bytes, and may end in a log
         raise Malformed("the bytes are not in canonical form")
 
+    def read_own(self, data: bytes) -> T:
+        """The same of bytes that this process wrote a moment ago, and so need not be written again to compare."""
+        return self._decode(data)
+
     def write(self, value: T) -> bytes:
         """The canonical bytes of `value`. An integer over INTEGER_MAX is a programmer's mistake."""
         return _encoder.encode(value)

@@ -158,6 +158,21 @@ class Attempt:
             self.close(exc)
             raise AttemptClosed from exc
 
+    async def append_surely(self, draft: Draft) -> None:
+        """Make an entry durable that nobody may stop any more, a race that is lost neither. Raises AttemptClosed.
+
+        Only from a task that nobody cancels: the boundary hears of it when this returns.
+        """
+        await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        self.writer.ride_draft(draft)
+        try:
+            await self.writer.append()
+        except Exception as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+
     async def append_if(self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None) -> None:
         """Make entries durable under conditions. Raises Moved where one failed: nothing was written, the turn goes on.
 

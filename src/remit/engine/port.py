@@ -89,8 +89,11 @@ async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, key: s
     named: dict[str, Any] = {"key": key}
     if "epoch" in effect.takes if fn is effect.fn else takes_epoch(fn):
         named["epoch"] = turn.attempt.lease.epoch
+    is_async = effect.is_async if fn is effect.fn else asyncio.iscoroutinefunction(fn)
+    if is_async and effect.timeout is None:
+        return await fn(request, **named)
     async with asyncio.timeout(_seconds(effect.timeout)):
-        if asyncio.iscoroutinefunction(fn) or (fn is effect.fn and effect.is_async):
+        if is_async:
             return await fn(request, **named)
         outcome = await in_thread(turn.host.threads, partial(fn, request, **named))
         return await outcome if asyncio.iscoroutine(outcome) else outcome

@@ -36,16 +36,20 @@ async def settle(
         state, error = answered.state, answered.error
         settled = EffectSettled(error=type_name(error), found=found, item=item, state=state, took=answered.took)
         value = detail(text_of(error))
-    await write(turn, turn.attempt.boundary.effects[wish.name], settled, value)
+    await _write(turn, wish, settled, value)
     return settled, value
 
 
-async def write(turn: Turn, view: EffectView, settled: EffectSettled, value: bytes) -> None:
+async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -> None:
     """The settlement, with what the intention held and need not hold any more, in one commit."""
     attempt = turn.attempt
-    marks = () if settled.state == "ok" else released(view)
-    draft = attempt.writer.draft(settled, name=view.name, value=value)
-    await attempt.append_if([draft], Conditions(marks=marks))
+    marks = () if settled.state == "ok" else released(attempt.boundary.effects[wish.name])
+    draft = attempt.writer.draft(settled, name=wish.name, value=value)
+    if wish.is_committed and not marks:
+        # Nothing can refuse it but the loss of the lease, and nobody cancels this task any more.
+        await attempt.append_surely(draft)
+    else:
+        await attempt.append_if([draft], Conditions(marks=marks))
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:

@@ -23,7 +23,9 @@ class Turn:
 
     fetchers: how evidence is taken again, by its name. unreadable: names whose taking again failed.
     permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
-    so that what one call of this run takes is seen by the next.
+    so that what one call of this run takes is seen by the next. pinned_digest: of the contract that the run was
+    opened under. risk: the higher of what was pinned and what the code declares. resume: groups of roles, of each of
+    which the executor must hold one.
     """
 
     host: Host
@@ -33,23 +35,15 @@ class Turn:
     unreadable: set[str] = field(default_factory=set)
     one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
     permits: set[Permit] = field(default_factory=set)
+    pinned_digest: str = field(init=False)
+    risk: str = field(init=False)
+    resume: list[list[str]] = field(init=False)
     _rules: dict[tuple[str, int], Rules] = field(default_factory=dict)
 
-    @property
-    def pinned_digest(self) -> str:
-        """Digest of the contract that the run was opened under."""
-        pinned = self.attempt.view.opened.contract
-        return self.flow.contract_digest if pinned == self.flow.pin else digest(pinned)
-
-    @property
-    def risk(self) -> str:
-        """The higher of what was pinned and what the code declares."""
-        return risk_of(self.attempt.view.opened.contract, self.flow.pin)
-
-    @property
-    def resume(self) -> list[list[str]]:
-        """Groups of roles, of each of which the executor must hold one."""
-        return resume_groups(self.attempt.view.opened.contract, self.flow.pin)
+    def __post_init__(self) -> None:
+        pinned, coded = self.attempt.view.opened.contract, self.flow.pin
+        self.pinned_digest = self.flow.contract_digest if pinned == coded else digest(pinned)
+        self.risk, self.resume = risk_of(pinned, coded), resume_groups(pinned, coded)
 
     @property
     def window_end(self) -> int:

@@ -46,7 +46,7 @@ BOUNDARY_KINDS = frozenset(
 
 
 class Draft(NamedTuple):
-    """An entry that has no place in the chain yet. salt: of the value; drawn where it is None."""
+    """An entry that has no place in the chain yet. salt: of the value; drawn where it is None. fact: what body says."""
 
     kind: str
     body: bytes
@@ -54,6 +54,7 @@ class Draft(NamedTuple):
     value: bytes | None
     salt: bytes | None
     at: int
+    fact: Fact | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +110,7 @@ class JournalWriter:
         self, fact: Fact, *, name: str | None = None, value: bytes | None = None, salt: bytes | None = None
     ) -> Draft:
         """An entry of this time."""
-        return Draft(type(fact).__name__, kinds.write(fact), name, value, salt, self._clock.now())
+        return Draft(type(fact).__name__, kinds.write(fact), name, value, salt, self._clock.now(), fact)
 
     def start(self, fact: Fact) -> None:
         """Begin the turn. Nothing is written until there is something to write."""
@@ -134,7 +135,10 @@ class JournalWriter:
             await self._alone.wait()
 
     async def append(self, move: Move | None = None) -> None:
-        """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store."""
+        """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store.
+
+        Whoever stops waiting does not hear whether it was written: nothing that the boundary must know may ride then.
+        """
         sealed, pen = self._riding, self._pen
         self._riding = []
         unit = self._unit(pen, sealed, move or self._move, Conditions())
@@ -229,5 +233,5 @@ class JournalWriter:
                 self.last_at = draft.at
         for entry, draft in zip(entries, drafts, strict=True):
             if draft.kind in BOUNDARY_KINDS:
-                fact = kinds.FORMS[draft.kind].read(draft.body)
-                self.boundary.take(Read(HEADER.read(entry.header), fact, entry.value, entry.salt))
+                fact = draft.fact or kinds.FORMS[draft.kind].read(draft.body)
+                self.boundary.take(Read(HEADER.read_own(entry.header), fact, entry.value, entry.salt))
