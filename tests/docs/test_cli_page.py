@@ -8,7 +8,8 @@ from typing import Any
 from typer.main import get_command
 
 from remit import errors
-from remit.faces.cli.main import EXITS, app
+from remit.faces.cli.app import EXITS, SECTIONS
+from remit.faces.cli.main import app
 from tests.docs.pages import read, section, table
 
 PAGE = "reference/cli.md"
@@ -22,7 +23,9 @@ def commands() -> dict[str, Any]:
 
 
 def options(command: Any) -> set[str]:
-    return {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    """Its own, and those of the commands below it."""
+    own = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
+    return own.union(*(options(below) for below in getattr(command, "commands", {}).values()))
 
 
 def shared() -> set[str]:
@@ -44,6 +47,17 @@ def test_every_command_takes_what_every_command_takes():
     for name, command in commands().items():
         wanted = {"--json"} if name == "version" else shared() - {"--help"}
         assert wanted <= options(command), name
+
+
+def test_each_command_stands_in_the_help_once_and_under_a_heading():
+    assert sorted(name for names in SECTIONS.values() for name in names) == sorted(commands())
+
+
+def test_the_help_says_what_each_command_does_in_one_line():
+    for name, command in commands().items():
+        assert not command.get_short_help_str(70).endswith("..."), name
+        for below in getattr(command, "commands", {}).values():
+            assert not below.get_short_help_str(60).endswith("..."), (name, below.name)
 
 
 def test_each_exit_code_stands_on_the_page_and_in_the_help():

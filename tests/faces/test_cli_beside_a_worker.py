@@ -29,12 +29,28 @@ OPEN = remit.Contract(version="1", resume="anyone")
 # Each command with the exit statuses that it may have while `held` is under way.
 COMMANDS: dict[str, tuple[tuple[str, ...], set[int]]] = {
     "run": (("run", "flows:good", "--id", "new", "--input", "1"), {0}),
+    "resume": (("resume", "new", "flows:good"), {0}),
+    "cancel": (("cancel", "new", "--by", "user:dana"), {2}),  # it has ended
     "list": (("list",), {0}),
     "show": (("show", "held"), {0}),
     "why": (("why", "held"), {0}),
     "explain": (("explain", "held"), {0}),
     "verify": (("verify",), {0}),
     "check": (("check", "held", "flows:good"), {2}),  # it is another flow's
+    "judge": (("judge", "held", "flows:good"), {2}),  # it is another flow's
+    "inbox": (("inbox",), {0}),
+    "ask": (("ask", "none"), {2}),
+    "approve": (("approve", "none", "--by", "user:dana", "--yes"), {2}),
+    "deny": (("deny", "none", "--by", "user:dana", "--seen", "none"), {2}),
+    "effects": (("effects", "held"), {0}),
+    "resolve": (("resolve", "held", "one", "ok", "--by", "user:dana", "--evidence", "seen"), {2}),  # a step
+    "grant": (("grant", "user:dana", "director", "--by", "user:ops"), {0}),
+    "revoke": (("revoke", "user:dana", "director", "--by", "user:ops"), {0}),
+    "disable": (("disable", "user:dana", "--by", "user:ops"), {0}),
+    "enable": (("enable", "user:dana", "--by", "user:ops"), {0}),
+    "link": (("link", "agent:buyer", "--person", "user:dana", "--by", "user:ops"), {0}),
+    "who": (("who",), {0}),
+    "policy": (("policy",), {0}),
     "doctor": (("doctor",), {0}),
     "lift": (("lift", "held", "--by", "user:dana", "--reason", "to be sure"), {2}),  # it is not quarantined
     "version": (("version",), {0}),
@@ -165,4 +181,4 @@ def test_every_command_leaves_a_workers_log_locks_and_lease_alone(  # proves: OW
     assert outcome is not None and outcome.value == 3
     assert worker.ran == ["one", "two"]
     assert worker.log() == log
-    assert desk.json("verify")["verified"] == 2
+    assert desk.json("verify")["verified"] == 3  # two runs, and the directory

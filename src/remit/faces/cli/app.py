@@ -88,7 +88,7 @@ def _said_before(
 
 
 def remember(before: Manner) -> None:
-    """What stands before the command of a group holds as well: `remit policy --store URL set FILE`."""
+    """What stands before the command of a group holds as well, as it does before any other."""
     global _before
     _before = before
 
