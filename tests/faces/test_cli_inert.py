@@ -49,9 +49,9 @@ def test_no_command_lets_stored_text_through(desk: Desk):  # proves: C29, C32
     connection.execute(
         "UPDATE run SET flow = 'f\x1b[2J\u202e', code = 'c\nc', worker = '\x1b]0;x\x07' WHERE run = 'fine'"
     )
-    connection.execute(
-        "UPDATE entry SET header = CAST('{\"\x1b[2J\u202e\":1}' AS BLOB) WHERE run_key = (SELECT run_key FROM run WHERE run = 'fine') AND seq = 3"
-    )
+    wrong = '{"\x1b[2J\u202e":1}'
+    which = "run_key = (SELECT run_key FROM run WHERE run = 'fine') AND seq = 3"
+    connection.execute(f"UPDATE entry SET header = CAST('{wrong}' AS BLOB) WHERE {which}")
     connection.close()
     for run, status in ((HOSTILE, 0), ("fine", 5)):
         for words, exits in (

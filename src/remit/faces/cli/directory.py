@@ -158,7 +158,7 @@ class _Act:
     what: str
     write: Callable[[Runtime], Awaitable[int]]
     names: tuple[str, ...]
-    role: str = ""
+    role: str | None = None
 
 
 def _do(manner: Manner, done: _Act) -> None:
@@ -167,7 +167,7 @@ def _do(manner: Manner, done: _Act) -> None:
     def first() -> None:
         for name in done.names:
             check_principal(name, "principal")
-        if done.role and (fault := role_fault(done.role)):
+        if done.role is not None and (fault := role_fault(done.role)):
             raise Refused(f"{fault[0].upper()}{fault[1:]}; nothing was done.", code="authority.role")
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:

@@ -1,0 +1,394 @@
+"""The command line for people: what they are asked, what they answer, and who may do what."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pexpect
+import pytest
+
+import remit
+from tests.support.command import STORE, Desk
+
+FLOWS = """
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import remit
+
+
+@dataclass
+class Order:
+    payee: str
+    amount: int
+    note: str = "plain"
+
+
+def said(name: str, otherwise: str) -> str:
+    return Path(name).read_bytes().decode() if os.path.exists(name) else otherwise
+
+
+@remit.effect
+def pay(order: Order, *, key: str) -> dict:
+    with open("paid.txt", "a") as file:
+        file.write(f"{order.amount}\\n")
+    if os.path.exists("timeout"):
+        raise TimeoutError("no answer")
+    return {"receipt": "R-1"}
+
+
+RULE = remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=72), immaterial={"note"}), evidence={"quote"})
+
+
+@remit.flow(contract=remit.Contract(version="1", resume={"buyer"}, window=timedelta(days=5), effects={"pay": RULE}))
+def buy(run: remit.SyncRun, payee: str) -> dict:
+    run.evidence("quote", {"price": 380}, as_of=run.now(), fresh_for=timedelta(hours=48))
+    order = Order(payee, int(said("amount", "380")), said("note", "plain"))
+    return run.effect(pay, order, rests_on=["quote"])
+"""
+
+BUY = ("run", "flows:buy", "--by", "agent:buyer", "--behalf", "user:dana")
+POLICY = 'version = "4"\nforbid = ["wire"]\n[ceilings.pay]\namount = {max = 300, currency = "GBP", per = "month"}\n'
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    (tmp_path / "flows.py").write_text(FLOWS)
+    for who, role in (("agent:buyer", "buyer"), ("user:dana", "buyer"), ("user:kim", "director")):
+        desk("grant", who, role, "--by", "user:ops", "--reason", "hired")
+    return desk
+
+
+def asked(desk: Desk, run: str = "r", payee: str = "Acme") -> dict[str, Any]:
+    """A run that waits for a director, and its question."""
+    desk(*BUY, "--id", run, "--input", json.dumps(payee), exits=8)
+    return next(ask for ask in desk.json("inbox") if ask["run"] == run)
+
+
+def paid(desk: Desk) -> list[str]:
+    path = desk.folder / "paid.txt"
+    return path.read_text().split() if path.exists() else []
+
+
+def at_a_terminal(desk: Desk, *words: str) -> Any:
+    src = str(Path(remit.__file__).parents[1])
+    env = {"PYTHONPATH": src, "REMIT_STORE": STORE, "TERM": "xterm", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    command = ["-m", "remit.faces.cli.main", *words]
+    return pexpect.spawn(
+        sys.executable, command, cwd=str(desk.folder), env=env, dimensions=(60, 100), encoding="utf-8", timeout=30
+    )
+
+
+# -- answering --------------------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_listed_shown_answered_and_the_run_goes_on(desk: Desk):  # proves: APR-1, APR-10, RPL-2
+    ask = asked(desk)
+    assert ask["id"] in desk("inbox", "--role", "director") and desk.json("inbox", "--role", "buyer") == []
+    shown = desk("ask", ask["id"])
+    assert [word in shown for word in ('"amount": 380', "agent:buyer for user:dana", "quote", "fresh until")] == [
+        True
+    ] * 4
+    assert "waits for a yes from director until" in desk("why", "r") and ask["id"] in desk("why", "r")
+
+    words = ("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"], "--reason", "fair price")
+    assert "remit resume r MODULE:FLOW" in desk(*words)
+    assert paid(desk) == []
+    assert json.loads(desk("resume", "r", "flows:buy")) == {"receipt": "R-1"}
+    assert paid(desk) == ["380"]
+    assert desk.json("ask", ask["id"])["state"] == "used"
+    told = desk("explain", "r", columns=160)
+    assert "user:kim approved" in told and "as director: fair price" in told
+
+
+def test_a_no_ends_the_run_and_nothing_is_done(desk: Desk):
+    ask = asked(desk)
+    desk("deny", ask["id"], "--by", "user:kim", "--seen", ask["version"], "--reason", "too dear")
+    assert desk.json("resume", "r", "flows:buy", exits=8)["code"] == "denied"
+    assert paid(desk) == [] and desk.json("inbox") == []
+
+
+def test_on_a_terminal_the_question_is_shown_before_it_is_answered(desk: Desk):
+    ask = asked(desk)
+    child = at_a_terminal(desk, "approve", ask["id"], "--by", "user:kim")
+    child.expect('"amount": 380')
+    child.expect_exact("Approve this as user:kim? [y/N]")
+    child.sendline("")
+    child.expect("Nothing was done")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 2 and len(desk.json("inbox")) == 1
+
+    child = at_a_terminal(desk, "approve", ask["id"], "--by", "user:kim")
+    child.expect_exact("[y/N]")
+    child.sendline("y")
+    child.expect("user:kim approved pay of run r")
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0 and desk.json("inbox") == []
+
+
+def test_an_interrupt_at_the_prompt_decides_nothing(desk: Desk):
+    ask = asked(desk)
+    child = at_a_terminal(desk, "approve", ask["id"], "--by", "user:kim")
+    child.expect_exact("[y/N]")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130 and len(desk.json("inbox")) == 1
+
+
+def test_without_a_terminal_the_version_that_was_seen_is_named(desk: Desk):
+    ask = asked(desk)
+    error = desk.json("approve", ask["id"], "--by", "user:kim", exits=2)["error"]
+    assert error["code"] == "approval.unseen" and ask["id"] in error["hint"]
+    assert '"amount": 380' in desk("approve", ask["id"], "--by", "user:kim", "--yes")
+
+
+def test_an_answer_from_an_old_page_is_shown_what_is_asked_now(desk: Desk):  # proves: APR-1, APR-5
+    old = asked(desk)
+    (desk.folder / "amount").write_text("38000")
+    desk("resume", "r", "flows:buy", exits=8)
+    words = ("approve", old["id"], "--by", "user:kim", "--seen", old["version"])
+    told = desk.json(*words, exits=2)
+    assert told["error"]["code"] == "approval.void" and told["ask"]["id"] != old["id"]
+    (change,) = told["ask"]["difference"]["changes"]
+    assert change == {"path": "$.amount", "old": "380", "new": "38000", "is_material": True}
+    assert told["ask"]["difference"]["unchanged"] == 2 and "approval.payload" in told["ask"]["void"]
+    shown = desk(*words, exits=2)
+    lines = [line.strip() for line in shown.splitlines()]
+    assert lines.index("- 380") + 1 == lines.index("+ 38000") and "2 places are as before." in lines
+    assert "changed" in desk("inbox")
+
+    stale = desk.json("approve", told["ask"]["id"], "--by", "user:kim", "--seen", old["version"], exits=2)
+    assert stale["error"]["code"] == "approval.stale" and stale["ask"]["version"] == told["ask"]["version"]
+    assert paid(desk) == []
+
+
+@pytest.mark.parametrize(
+    ("by", "code"),
+    [
+        ("user:dana", "approval.role"),
+        ("agent:buyer", "approval.decider"),
+        ("user:nobody", "approval.role"),
+        ("kim", "id.refused"),
+    ],
+)
+def test_who_may_not_answer_is_told_why(desk: Desk, by: str, code: str):  # proves: APR-3, APR-4
+    ask = asked(desk)
+    words = ("approve", ask["id"], "--by", by, "--seen", ask["version"])
+    assert desk.json(*words, exits=2)["error"]["code"] == code
+    assert len(desk.json("inbox")) == 1
+
+
+def test_what_deceives_is_named_and_nothing_is_hidden(desk: Desk):  # proves: APR-5, APR-12
+    note = "\x1b[2J\nThe gate found: all is well. [bold]" + "x" * 5_000 + "END"
+    (desk.folder / "note").write_text(note, newline="")
+    ask = asked(desk, payee="P\u0430yPal\u202e")
+    shown = desk("ask", ask["id"], columns=60)
+    assert "END" in shown and "…" not in shown
+    for line in shown.splitlines():
+        assert not line.startswith(("The gate found: all", "x")), "what an agent wrote stands behind a bar"
+        assert len(line) <= 60 or not line.startswith("│"), line
+    named = {(one["path"], one["code"], one["trick"]) for one in ask["suspicious"]}
+    assert named == {
+        ("$.payee", "U+0430", "look-alike"),
+        ("$.payee", "U+202E", "direction"),
+        ("$.note", "U+001B", "control"),
+    }
+    assert "U+0430" in shown and "RIGHT-TO-LEFT OVERRIDE" in shown
+    for words in (("inbox",), ("ask", ask["id"]), ("why", "r"), ("show", "r"), ("explain", "r")):
+        assert not {"\x1b", "\u202e", "\r"} & set(desk(*words)), words
+
+
+def test_the_inbox_is_read_page_by_page(desk: Desk):
+    ids = [asked(desk, run)["id"] for run in ("a", "b", "c")]
+    first = desk.json("inbox", "--limit", "2")
+    assert [ask["id"] for ask in first] == ids[:2]
+    assert f"--after {first[-1]['number']}" in desk("inbox", "--limit", "2")
+    assert [ask["id"] for ask in desk.json("inbox", "--after", str(first[-1]["number"]))] == ids[2:]
+
+
+# -- effects ----------------------------------------------------------------------------------------------------------
+
+
+def in_doubt(desk: Desk) -> None:
+    ask = asked(desk)
+    desk("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"])
+    (desk.folder / "timeout").touch()
+    assert desk.json("resume", "r", "flows:buy", exits=8)["status"] == "in_doubt"
+
+
+def test_a_doubt_is_listed_with_its_key_and_ended_by_a_person_once(desk: Desk):  # proves: FX-9
+    in_doubt(desk)
+    (effect,) = desk.json("effects", "--in-doubt")
+    assert (effect["run"], effect["call"], effect["state"]) == ("r", "pay", "in_doubt")
+    assert effect["key"] in desk("effects", "r") and effect["key"] in desk("effects")
+    assert "remit resolve r pay ok" in desk("why", "r")
+
+    words = ("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "the statement")
+    desk(*words, "--outcome", '{"receipt":"R-9"}')
+    assert desk.json(*words, exits=2)["error"]["code"] == "doubt.resolved"
+    assert "user:kim said what became of pay" in desk("why", "r")
+    assert json.loads(desk("resume", "r", "flows:buy")) == {"receipt": "R-9"}
+    assert paid(desk) == ["380"]
+    (effect,) = desk.json("effects", "r")
+    assert (effect["state"], effect["found"], effect["outcome"]) == ("ok", "person", {"receipt": "R-9"})
+    assert "the statement" in desk("explain", "r", columns=200)
+
+
+def test_a_resolution_that_makes_no_sense_is_refused(desk: Desk):
+    in_doubt(desk)
+    words = ("--by", "user:kim", "--evidence", "x")
+    for said, code in (
+        (("did-not-happen", "--outcome", "1"), "doubt.outcome"),
+        (("ok", "--outcome", "{"), "doubt.outcome"),
+        (("perhaps",), "usage"),
+    ):
+        assert desk.json("resolve", "r", "pay", *said, *words, exits=2)["error"]["code"] == code
+    assert desk.json("resolve", "r", "pay", "ok", "--by", "agent:buyer", "--evidence", "x", exits=2)["error"][
+        "code"
+    ] == ("doubt.decider")
+
+
+def test_a_cancelled_run_ends_and_says_what_it_waited_for(desk: Desk):  # proves: FX-10
+    asked(desk)
+    told = desk.json("cancel", "r", "--by", "user:dana", "--reason", "not needed")
+    assert (told["status"], told["cancelled_by"]) == ("cancelled", "user:dana")
+    assert desk.json("inbox") == []
+    assert desk.json("cancel", "r", "--by", "user:dana", exits=2)["error"]["code"] == "run.ended"
+    assert "user:dana asked for the end: not needed" in desk("explain", "r", columns=160)
+
+
+# -- who may do what --------------------------------------------------------------------------------------------------
+
+
+def test_the_directory_tells_who_holds_what_and_who_gave_it(desk: Desk):  # proves: LOG-10
+    told = desk.json("who", "user:kim")
+    assert [(one["role"], one["by"], one["reason"]) for one in told["grants"]] == [("director", "user:ops", "hired")]
+    desk("link", "agent:buyer", "--person", "user:dana", "--by", "user:ops")
+    desk("disable", "user:dana", "--by", "user:ops", "--reason", "left")
+    known = {one["principal"]: one for one in desk.json("who")["principals"]}
+    assert known["agent:buyer"]["disabled"] and known["agent:buyer"]["person"] == "user:dana"
+    assert "disabled" in desk("who", "agent:buyer")
+    desk("enable", "user:dana", "--by", "user:ops")
+    desk("revoke", "user:kim", "director", "--by", "user:ops")
+    assert "holds no role" in desk("who", "user:kim") and desk.json("who", "user:x")["known"] is False
+    acts = desk("explain", "remit:authority", columns=160)
+    assert "user:ops took director from user:kim" in acts and "user:ops disabled user:dana: left" in acts
+    assert desk.json("verify", "remit:authority")["verified"] == 1
+
+
+def test_a_revoked_executor_does_not_go_on_and_is_told(desk: Desk):  # proves: GATE-3
+    ask = asked(desk)
+    desk("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"])
+    desk("revoke", "agent:buyer", "buyer", "--by", "user:ops")
+    judged = desk.json("judge", "r", "flows:buy", exits=8)
+    assert (judged["decision"], judged["code"]) == ("abandon", "resume_denied")
+    assert desk.json("resume", "r", "flows:buy", exits=8)["code"] == "resume_denied"
+    assert "authority.role" in desk("why", "r") and paid(desk) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("grant", "user:ops", "director", "--by", "user:ops"), "authority.self_grant"),
+        (("grant", "user:kim", "director", "--by", "user:ops"), "authority.no_change"),
+        (("grant", "kim", "director", "--by", "user:ops"), "id.refused"),
+        (("revoke", "user:kim", "buyer", "--by", "user:ops"), "authority.no_change"),
+        (("link", "agent:x", "--person", "agent:y", "--by", "user:ops"), "authority.link"),
+    ],
+)
+def test_an_act_that_may_not_be_is_refused(desk: Desk, words: tuple[str, ...], code: str):
+    before = desk.json("who")
+    assert desk.json(*words, exits=2)["error"]["code"] == code
+    assert desk.json("who") == before
+
+
+def test_an_act_on_nobody_makes_no_store(tmp_path: Path):
+    desk = Desk(tmp_path)
+    for words in (("grant", "kim", "director", "--by", "user:ops"), ("grant", "user:kim", "", "--by", "user:ops")):
+        desk(*words, exits=2)
+    assert not desk.database.exists()
+
+
+def test_the_gate_is_asked_without_changing_anything(desk: Desk):  # proves: GATE-9
+    asked(desk)
+    before = desk.database.read_bytes()
+    told = desk.json("judge", "r", "flows:buy", exits=8)
+    checks = ["objective", "identity", "authority", "evidence", "policy", "effects", "duplicates", "approval"]
+    assert [one["check"] for one in told["findings"]] == checks
+    assert (told["call"], told["decision"], told["findings"][-1]["code"]) == ("pay", "revalidate", "approval.needed")
+    assert "director within 3 d (contract)" in " ".join(desk("judge", "r", "flows:buy", exits=8, columns=200).split())
+    assert desk.database.read_bytes() == before and paid(desk) == []
+
+
+def test_a_policy_is_compared_before_it_is_set_and_stricter_rules_hold(desk: Desk):  # proves: GATE-8
+    file = desk.folder / "policy.toml"
+    file.write_text(POLICY)
+    assert "forbid wire" in desk("policy", "check", str(file)) and "No policy is set" in desk("policy")
+    error = desk.json("policy", "set", str(file), "--by", "user:ops", exits=2)["error"]
+    assert error["code"] == "policy.unseen" and desk.json("policy")["policy"] is None
+    desk("policy", "set", str(file), "--by", "user:ops", "--yes")
+    assert desk.json("policy")["policy"]["version"] == "4"
+
+    file.write_text(POLICY.replace('"4"', '"5"').replace("300", "200").replace('"wire"', ""))
+    shown = desk("policy", "set", str(file), "--by", "user:ops", "--yes")
+    assert "- forbid wire" in shown and "at most 300 GBP -> at most 200 GBP" in shown
+    assert desk.json(*BUY, "--id", "r", "--input", '"Acme"', exits=8)["code"] == "ceiling_exceeded"
+    assert "ceiling.exceeded" in desk("why", "r")
+
+
+def test_on_a_terminal_a_policy_is_set_only_after_a_yes(desk: Desk):
+    (desk.folder / "policy.toml").write_text(POLICY)
+    for answer, status in (("n", 2), ("y", 0)):
+        child = at_a_terminal(desk, "policy", "set", "policy.toml", "--by", "user:ops")
+        child.expect_exact("+ forbid wire")
+        child.expect_exact("Set it as user:ops? [y/N]")
+        child.sendline(answer)
+        child.expect(pexpect.EOF)
+        child.close()
+        assert child.exitstatus == status
+        assert (desk.json("policy")["policy"] is None) == (answer == "n")
+
+
+def test_a_policy_that_moved_while_it_was_looked_at_is_not_overwritten(desk: Desk):
+    (desk.folder / "policy.toml").write_text(POLICY)
+    child = at_a_terminal(desk, "policy", "set", "policy.toml", "--by", "user:ops")
+    child.expect_exact("[y/N]")
+    (desk.folder / "other.toml").write_text('version = "6"\n')
+    desk("policy", "set", "other.toml", "--by", "user:ops", "--yes")
+    child.sendline("y")
+    child.expect_exact("policy.moved")
+    child.expect(pexpect.EOF)
+    assert desk.json("policy")["policy"]["version"] == "6"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [("version =", "policy.form"), ('version = "1"\nforbit = []', "policy.form"), (None, "policy.file")],
+)
+def test_a_policy_that_is_not_understood_is_not_set(desk: Desk, text: str | None, code: str):
+    file = desk.folder / "policy.toml"
+    if text is not None:
+        file.write_text(text)
+    for words in (("check", str(file)), ("set", str(file), "--by", "user:ops", "--yes")):
+        assert desk.json("policy", *words, exits=2)["error"]["code"] == code
+
+
+def test_a_contract_is_read_from_a_file(tmp_path: Path):
+    path = tmp_path / "purchase.toml"
+    path.write_text('version = "3"\nresume = ["buyer"]\nwindow = "5d"\n')
+    contract = remit.load_contract(path)
+    assert (contract.version, contract.resume) == ("3", frozenset({"buyer"}))
+    path.write_bytes(b"\xff")
+    for broken in (path, tmp_path / "absent.toml"):
+        with pytest.raises(remit.DeclarationRefused) as found:
+            remit.load_contract(broken)
+        assert found.value.code == "contract.file"
