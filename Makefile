@@ -2,7 +2,7 @@
 # Needs make and a Python of 3.11 or newer; `make clean test PYTHON=/path/to/python` takes another one.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench clean
+.PHONY: help demo test crash-matrix check format bench clean
 
 # The first that runs and is new enough: a name on the PATH need not work.
 ifndef PYTHON
@@ -14,13 +14,16 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 help: ## list the recipes
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 demo: $(READY) ## run the procurement story: start, die, come back
 	$(BIN)/python -m examples.procurement.demo $(ARGS)
 
 test: $(READY) ## run the tests, on SQLite and a real Postgres; ARGS="-k words" picks some
 	$(BIN)/python -m pytest $(ARGS)
+
+crash-matrix: $(READY) ## kill a process at every place around an effect; ARGS="sqlite" plays one store
+	$(BIN)/python -m tests.crash.effects_matrix $(ARGS)
 
 check: $(READY) ## lint, format, types, and the order of the rooms
 	$(BIN)/ruff check .
