@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -202,9 +203,28 @@ def test_what_deceives_is_named_and_nothing_is_hidden(desk: Desk):  # proves: AP
         ("$.payee", "U+202E", "direction"),
         ("$.note", "U+001B", "control"),
     }
-    assert "U+0430" in shown and "RIGHT-TO-LEFT OVERRIDE" in shown
+    assert '"P\\u0430yPal\\u202e"' in shown and "CYRILLIC SMALL LETTER A" in shown
     for words in (("inbox",), ("ask", ask["id"]), ("why", "r"), ("show", "r"), ("explain", "r")):
         assert not {"\x1b", "\u202e", "\r"} & set(desk(*words)), words
+    seen = ("--seen", ask["version"], "--reason", "\x1b[31m\u202e")
+    desk("approve", ask["id"], "--by", "user:kim", *seen)
+    (desk.folder / "timeout").touch()
+    desk("resume", "r", "flows:buy", exits=8)
+    desk("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "\x1b]0;x\x07")
+    for words in (("explain", "r"), ("why", "r"), ("effects", "r"), ("show", "r"), ("ask", ask["id"])):
+        assert not {"\x1b", "\u202e", "\x07"} & set(desk(*words)), words
+
+
+def test_a_payload_as_deep_as_may_be_stops_nobody_from_reading_the_inbox(desk: Desk):
+    deep = FLOWS.replace("payee: str", "payee: Any").replace("Order(payee,", "Order(json.loads('[' * 190 + ']' * 190),")
+    (desk.folder / "flows.py").write_text(
+        deep.replace("import os\n", "import json\nimport os\nfrom typing import Any\n", 1)
+    )
+    ask = asked(desk)
+    for words in (("inbox",), ("ask", ask["id"])):
+        assert desk.json(*words)
+        shown = desk(*words, columns=200)
+        assert "[[[[" in re.sub(r"[\s│]", "", shown)
 
 
 def test_the_inbox_is_read_page_by_page(desk: Desk):

@@ -15,7 +15,7 @@ from remit.faces.cli.say import Voice
 EXITS = """
 Exit codes: 0 all is well. 1 an unexpected error. 2 refused, nothing was done. 3 the lease was lost. 4 code and journal
 disagree. 5 a journal does not verify. 6 the store can't be used, or doctor found something wrong. 7 a step raised, all
-before it is saved. 8 the run did not complete. 130 interrupted, what was saved stays.
+before it is saved. 8 the run did not complete, or would not go on. 130 interrupted, what was saved stays.
 """
 
 

@@ -37,6 +37,8 @@ from remit.faces.runtime import Runtime
 from remit.facts.machine import Status
 from remit.facts.names import check_principal
 
+__all__ = ["app", "main"]
+
 COMMANDS = (asking, effected, directory, policy)  # they declare theirs when they are imported
 
 

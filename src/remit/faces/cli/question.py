@@ -59,7 +59,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
         ("version", ask.version),
     )
     who = f"What {ask.by} asks for; it wrote this text itself:"
-    payload = Group(cell(who, "bold"), Quoted(_lines(ask.raw)))
+    payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload))))
     parts = [told, _difference(ask), payload, _deceives(ask), _evidence(ask, now), _findings(judged)]
     return stack(*parts)
 
@@ -87,8 +87,30 @@ def roles_of(ask: Ask) -> str:
     return whose(ask.roles)
 
 
-def _lines(raw: bytes) -> list[str]:
-    return json.dumps(json.loads(raw), ensure_ascii=False, indent=2).splitlines()
+def _written(value: Any, end: str = "") -> Iterator[str]:
+    """A value as JSON, line by line. What may deceive stands there as the escape that names it: P\\u0430yPal."""
+    if isinstance(value, str):
+        yield _text(value) + end
+    elif value and isinstance(value, dict):
+        yield from _nested("{", [(f"{_text(key)}: ", item) for key, item in value.items()], "}" + end)
+    elif value and isinstance(value, list):
+        yield from _nested("[", [("", item) for item in value], "]" + end)
+    else:
+        yield json.dumps(value) + end
+
+
+def _nested(opening: str, items: list[tuple[str, Any]], closing: str) -> Iterator[str]:
+    yield opening
+    for place, (before, item) in enumerate(items, 1):
+        first, *rest = _written(item, "," if place < len(items) else "")
+        yield f"  {before}{first}"
+        yield from (f"  {each}" for each in rest)
+    yield closing
+
+
+def _text(text: str) -> str:
+    marked = {suspect.position for suspect in suspicious(text)}
+    return '"' + "".join(json.dumps(c, ensure_ascii=n in marked)[1:-1] for n, c in enumerate(text)) + '"'
 
 
 def _difference(ask: Ask) -> Shown | None:
@@ -113,9 +135,13 @@ def _counted(found: Difference) -> str:
 
 def _sides(change: Change) -> Iterator[tuple[str, str, str]]:
     if change.old is not None:
-        yield "    - ", change.old, "red"
+        yield "    - ", _leaf(change.old), "red"
     if change.new is not None:
-        yield "    + ", change.new, "green"
+        yield "    + ", _leaf(change.new), "green"
+
+
+def _leaf(text: str) -> str:
+    return _compact(json.loads(text))
 
 
 def _change_document(change: Change) -> dict[str, Any]:
@@ -163,8 +189,13 @@ def _evidence(ask: Ask, now: int) -> Shown | None:
         fresh = f"fresh until {time_of(one.until)}" if one.until > now else f"not fresh since {time_of(one.until)}"
         age = f"as of {time_of(one.as_of)}, {span(max(0, now - one.as_of))} old; {fresh}"
         parts.append(line("  ", cell(one.name, "bold"), f"  {age if one.as_of else 'is not there'}"))
-        parts.append(Quoted([json.dumps(one.value, ensure_ascii=False, sort_keys=True)], bar="  │ "))
+        parts.append(Quoted([_compact(one.value)], bar="  │ "))
     return Group(*parts)
+
+
+def _compact(value: Any) -> str:
+    """On one line. The indentation that is left out is ours: within a text nothing is changed."""
+    return " ".join(line.lstrip(" ") for line in _written(value))
 
 
 def _findings(judged: GateJudged | None) -> Shown | None:
