@@ -139,6 +139,8 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
     if header.kind == "AttemptStarted":
         if header.epoch <= view.epoch:
             raise _illegal(view, entry, "an attempt under an epoch that was used before")
+        if view.boundary.is_awaiting:
+            _cross(view, entry)
         view.epoch = header.epoch
         view.parked = None
         assert isinstance(fact, AttemptStarted)
