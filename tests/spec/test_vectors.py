@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
+from remit.authority.directory import AUTHORITY, fold_authority
+from remit.authority.gate import judge
 from remit.engine import incidents
 from remit.errors import JournalNewer, Tampered
 from remit.facts import chain, kinds
 from remit.facts.entry import Entry, Identity
 from remit.facts.view import fold
 from remit.store.protocol import RunRow, Stored
-from tests.vectors import make, reader
+from tests.vectors import legal, make, reader, shapes
 
 DOCUMENT: dict[str, Any] = json.loads(make.FILE.read_text(encoding="utf-8"))
 HOLDS, REFUSED = DOCUMENT["holds"], DOCUMENT["refused"]
@@ -48,6 +50,8 @@ def refusal(journal: Journal) -> str:
     try:
         if identity.run == incidents.INCIDENTS:
             incidents.verify(identity.ledger, Stored(row_of(identity, ends), main, post))
+        elif identity.run == AUTHORITY:
+            fold_authority(chain.verify(identity, ends, main, post).main)
         else:
             fold(identity, chain.verify(identity, ends, main, post))
     except (Tampered, JournalNewer) as exc:
@@ -135,7 +139,64 @@ def test_the_vectors_cover_every_code_that_a_journal_is_refused_with():  # prove
 
 
 def test_the_reader_knows_nothing_of_remit():  # proves: LOG-1
-    tree = ast.parse(Path(reader.__file__).read_text(encoding="utf-8"))
-    names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
-    names |= {str(n.module) for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
-    assert names == {"__future__", "hashlib", "json", "typing"}
+    for module in (reader, legal, shapes):
+        tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
+        names = {a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        names |= {str(n.module) for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)}
+        own = {"tests.vectors.legal", "tests.vectors.shapes"}
+        assert names <= {"__future__", "hashlib", "json", "typing", *own}
+
+
+def bodies(kind: str) -> list[tuple[Journal, dict[str, Any], Any]]:
+    """Entries of a kind in journals that hold, with their bodies."""
+    lanes = ((journal, entry) for journal in HOLDS for lane in ("main", "post") for entry in journal[lane])
+    return [(journal, e, json.loads(e["body"])) for journal, e in lanes if e["fields"]["kind"] == kind]
+
+
+def test_the_gate_gives_the_verdict_again_that_stands_in_the_journal():  # proves: GATE-2
+    """Whoever holds the journal can ask the judge again."""
+    told = [kinds.FORMS["GateJudged"].read(entry["body"].encode()) for _, entry, _ in bodies("GateJudged")]
+    assert {fact.verdict.decision for fact in told if isinstance(fact, kinds.GateJudged)} == {
+        "resume",
+        "revalidate",
+        "abandon",
+    }
+    assert [
+        fact for fact in told if not isinstance(fact, kinds.GateJudged) or judge(fact.question) != fact.verdict
+    ] == []
+
+
+def test_an_idempotency_key_is_made_as_the_page_says():  # proves: LOG-1, FX-1
+    for journal, entry, body in bodies("EffectIntended"):
+        told = [journal["identity"][part] for part in ("ledger", "tenant", "run", "gen")]
+        told += [entry["fields"]["name"], body["request"]]
+        assert body["key"] == reader.tagged("remit/key/1", reader.canonical(told))
+        about = [body["effect"], "I-7"]
+        assert body["business"] == reader.tagged("remit/business/1", reader.canonical(about))
+
+
+def test_what_is_shown_is_digested_as_the_page_says():  # proves: LOG-1, APR-1
+    for _, entry, body in bodies("ApprovalAsked"):
+        salt, request, bound = bytes.fromhex(entry["salt"]), entry["value"].encode(), dict(body["bound"])
+        assert bound["request"] == reader.tagged("remit/value/1", salt, request)
+        shown = bound.pop("shown")
+        said = reader.canonical({"bound": bound, "call": body["call"]})
+        assert shown == reader.tagged("remit/shown/1", salt, said, b"\n", request)
+        if "material" in bound:
+            material = {key: item for key, item in json.loads(request).items() if key != "note"}
+            assert bound["material"] == reader.tagged("remit/value/1", salt, reader.canonical(material))
+
+
+def test_contract_policy_and_connector_are_digested_as_the_page_says():  # proves: LOG-1
+    policy = next(body["policy"] for _, _, body in bodies("PolicySet"))
+    for journal, _, body in bodies("EffectIntended"):
+        opened = json.loads(journal["main"][0]["body"])
+        assert opened["policy"] == reader.tagged("remit/policy/1", reader.canonical(policy))
+        bound = next(
+            judged["question"]["effect"]["bound"]
+            for _, _, judged in bodies("GateJudged")
+            if judged["question"]["effect"]["bound"]["request"] == body["request"]
+        )
+        assert bound["contract"] == reader.tagged("remit/contract/1", reader.canonical(opened["contract"]))
+        told = {"connector": "bank", "doubt": "ask", "function": f"shop.{body['effect']}", "sink": None}
+        assert bound["connector"] == reader.tagged("remit/connector/1", reader.canonical(told))

@@ -14,74 +14,19 @@ from typing import Any
 
 from remit.canonical import encode
 from remit.facts import kinds
-from remit.facts.entry import ENTRY_TAG, HEADER, Entry, Identity, Pen, body_digest, entry_hash, genesis, value_digest
-from remit.facts.fact import Fact
+from remit.facts.entry import ENTRY_TAG, body_digest
 from remit.facts.rules import ContractPin
+from tests.vectors import crossings, uncrossed
+from tests.vectors.writer import AT, PIN, Journal, Writer
 
 FILE = Path(__file__).with_name("entries.json")
-LEDGER = "00112233445566778899aabbccddeeff"
-AT = 1_764_590_400_000_000  # 2025-12-01T12:00:00Z
-PIN = ContractPin(resume=["anyone"], risk="low", version="1", window=86_400_000_000)
-
-Journal = dict[str, Any]
-
-
-class Writer:
-    """Writes a journal of given facts, with salts that count up."""
-
-    def __init__(self, run: str, flow: str, *, by: str, given: bytes, opened: kinds.RunOpened) -> None:
-        self.identity, self.by, self._salts = Identity(LEDGER, "default", run, 1, flow), by, 0
-        self.lanes: dict[str, list[Entry]] = {"main": [], "post": []}
-        self.input_digest = value_digest(self._salt(peek=True), given)
-        self._main = self._pen(0, genesis(self.identity, self.input_digest), 0)
-        self.add(opened, value=given)
-        self._post = Pen(self.identity, lane="post", by="user:dana", epoch=0, head=self._main.head, seq=0)
-
-    def attempt(self, epoch: int, worker: str) -> None:
-        self._main = self._pen(epoch, self._main.head, self._main.seq)
-        self.add(kinds.AttemptStarted(contract="c0" * 32, version="1", worker=worker))
-
-    def add(self, fact: Fact, *, name: str | None = None, value: bytes | None = None) -> None:
-        self._seal("main", self._main, fact, name, value)
-
-    def post(self, fact: Fact, *, name: str | None = None, value: bytes | None = None) -> None:
-        self._seal("post", self._post, fact, name, value)
-
-    def journal(self, title: str) -> Journal:
-        post_end = self._post.head.hex()
-        return {
-            "title": title,
-            "identity": {key: getattr(self.identity, key) for key in ("flow", "gen", "ledger", "run", "tenant")},
-            "input": self.input_digest,
-            "genesis": genesis(self.identity, self.input_digest).hex(),
-            "heads": {
-                "main": self._main.head.hex(),
-                "main_seq": self._main.seq,
-                "post": post_end,
-                "post_seq": self._post.seq,
-            },
-            "main": [_shown(entry) for entry in self.lanes["main"]],
-            "post": [_shown(entry) for entry in self.lanes["post"]],
-        }
-
-    def _pen(self, epoch: int, head: bytes, seq: int) -> Pen:
-        return Pen(self.identity, lane="main", by=self.by, epoch=epoch, head=head, seq=seq)
-
-    def _seal(self, lane: str, pen: Pen, fact: Fact, name: str | None, value: bytes | None) -> None:
-        at = AT + 1_000 * sum(map(len, self.lanes.values()))
-        salted = None if value is None else (self._salt(), value)
-        self.lanes[lane].append(pen.seal(type(fact).__name__, kinds.write(fact), at=at, name=name, value=salted))
-
-    def _salt(self, *, peek: bool = False) -> bytes:
-        self._salts += not peek
-        return (self._salts + peek).to_bytes(16, "big")
 
 
 def document() -> dict[str, Any]:
     """All of the file, as JSON's own types."""
     return {
         "about": "Vectors for docs/formats.md: journals that hold, and journals that must be refused with `code`.",
-        "holds": [_every_kind(), _odd_text(), _incidents()],
+        "holds": [_every_kind(), _odd_text(), _incidents(), *crossings.holds()],
         "refused": [{**_retitled(journal, title), "code": code} for title, code, journal in _refused()],
     }
 
@@ -101,7 +46,7 @@ def _every_kind() -> Journal:
     w.add(kinds.StepDone(took=77), name="supplier-a/send", value=b'["sent",1.5,true]')
     w.post(kinds.CancelAsked(), value=b'{"detail":"no longer needed"}')
     w.add(kinds.RunEnded(status="completed"), value=b'{"total":120}')
-    return w.journal("a run with every kind of a run's journal, and both lanes")
+    return w.journal("a run of steps, and both lanes")
 
 
 def _odd_text() -> Journal:
@@ -141,7 +86,10 @@ def _small(run: str = "po-1041") -> Writer:
 
 
 def _refused() -> list[tuple[str, str, Journal]]:
-    return [*_edited(), *_moved(), *_malformed_headers(), *_malformed_bodies(), *_newer(), *_illegal()]
+    return [
+        *(*_edited(), *_moved(), *_malformed_headers(), *_malformed_bodies(), *_newer(), *_illegal()),
+        *uncrossed.refused(),
+    ]
 
 
 def _edited() -> list[tuple[str, str, Journal]]:
@@ -312,18 +260,6 @@ def _rewritten(*, kind: str = "StepDone", body: str = '{"took":9}', v: int = 1) 
     entry["hash"] = sha256(ENTRY_TAG + entry["header"].encode()).hexdigest()
     journal["heads"]["main"] = entry["hash"]
     return journal
-
-
-def _shown(entry: Entry) -> dict[str, Any]:
-    header = HEADER.read(entry.header)
-    return {
-        "fields": {"kind": header.kind, "name": header.name, "at": header.at, "by": header.by, "epoch": header.epoch},
-        "header": entry.header.decode(),
-        "body": entry.body.decode(),
-        "salt": None if entry.salt is None else entry.salt.hex(),
-        "value": None if entry.value is None else entry.value.decode(),
-        "hash": entry_hash(entry.header).hex(),
-    }
 
 
 def _retitled(journal: Journal, title: str) -> Journal:

@@ -2,6 +2,7 @@
 
 It is here to show that the page is enough, and as a start for a reader in another language.
 `check` answers with the code that Remit would refuse a journal with, or "" where it holds.
+What a body may hold stands in `shapes.py`, and which order of entries is legal in `legal.py`.
 """
 
 from __future__ import annotations
@@ -10,59 +11,21 @@ import hashlib
 import json
 from typing import Any
 
-TEXT, WHOLE, TEXT_OR_NULL, TEXTS, TEXT_TO_TEXT, CONTRACT = "text", "integer", "text or null", "texts", "map", "contract"
-NEEDED = object()
-
-HEADER = {
-    **dict.fromkeys(("at", "epoch", "gen", "seq", "v"), WHOLE),
-    **dict.fromkeys(("body", "by", "kind", "lane", "ledger", "prev", "run", "tenant"), TEXT),
-    **dict.fromkeys(("name", "value"), TEXT_OR_NULL),
-}
-CONTRACT_FIELDS = {"resume": TEXTS, "risk": TEXT, "version": TEXT, "window": WHOLE}
+from tests.vectors.legal import Boundary, Wrong
+from tests.vectors.shapes import BODIES, HEADER, PARTS
 
 Fields = dict[str, Any]
+Found = tuple[Fields, Fields | None]  # header and body; a body that is not known is None
 
-# Field -> (its type, the default that is left out of the bytes).
-BODIES: dict[str, dict[str, tuple[str, Any]]] = {
-    "RunOpened": {
-        "behalf": (TEXT_OR_NULL, None),
-        "by": (TEXT, NEEDED),
-        "contract": (CONTRACT, NEEDED),
-        "flow": (TEXT, NEEDED),
-        "mandate": (TEXT_OR_NULL, None),
-        "models": (TEXT_TO_TEXT, {}),
-        "policy": (TEXT_OR_NULL, None),
-        "prompts": (TEXT_TO_TEXT, {}),
-        "tools": (TEXT_TO_TEXT, {}),
-        "window_end": (WHOLE, NEEDED),
+COMPLETIONS = {"StepDone", "StepFailed", "ValueDrawn", "RaceWon", "EffectSettled", "EffectRefused", "ApprovalUsed"}
+VALUELESS = {"AttemptStarted", "RaceWon", "GateJudged", "ApprovalVoided"}
+POSTED = {"SignalSent", "CancelAsked", "ApprovalDecided", "DoubtResolved"}
+OWN_JOURNALS = {
+    "remit:incidents": {"RunQuarantined", "QuarantineLifted"},
+    "remit:authority": {
+        *("RoleGranted", "RoleRevoked", "PrincipalDisabled", "PrincipalEnabled", "PrincipalLinked", "PolicySet"),
     },
-    "AttemptStarted": {"contract": (TEXT, NEEDED), "version": (TEXT, NEEDED), "worker": (TEXT, NEEDED)},
-    "StepDone": {"took": (WHOLE, NEEDED)},
-    "StepFailed": {"error": (TEXT, NEEDED), "took": (WHOLE, NEEDED)},
-    "ValueDrawn": {"source": (TEXT, NEEDED)},
-    "RaceWon": {"of": (WHOLE, NEEDED), "winner": (WHOLE, NEEDED)},
-    "RunParked": {"calls": (TEXTS, []), "code": (TEXT, NEEDED), "reason": (TEXT, NEEDED)},
-    "RunEnded": {"code": (TEXT, ""), "status": (TEXT, NEEDED)},
-    "SignalSent": {},
-    "CancelAsked": {},
-    "RunQuarantined": {
-        "code": (TEXT, NEEDED),
-        "gen": (WHOLE, NEEDED),
-        "lane": (TEXT, ""),
-        "run": (TEXT, NEEDED),
-        "seq": (WHOLE, 0),
-    },
-    "QuarantineLifted": {"gen": (WHOLE, NEEDED), "run": (TEXT, NEEDED)},
 }
-CHOICES = {
-    "source": {"now", "random", "uuid"},
-    "reason": {"repair"},
-    "status": {"completed", "failed", "abandoned", "expired", "cancelled"},
-}
-
-
-class Wrong(Exception):
-    """The journal does not hold; the code says how."""
 
 
 def canonical(value: Any) -> bytes:
@@ -85,41 +48,50 @@ def check(journal: dict[str, Any]) -> str:
     return ""
 
 
-def status_of(main: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
-    """The run's status, by the table of moves and the rules for epochs. Raises Wrong."""
+def status_of(main: list[tuple[Fields, Fields, str]], boundary: Boundary) -> str:
+    """The run's status, by the table of moves and the legal order. main: header, body and hash. Raises Wrong."""
     status, epoch = "", 0
-    calls: dict[str, str] = {}
-    for header, body in main:
+    calls: dict[str, bool] = {}  # what completed -> whether it may run again
+    for header, body, hash_ in main:
         kind, name = header["kind"], header["name"]
-        _demand((header["value"] is None) == (kind in ("AttemptStarted", "RaceWon")), "chain.move")
+        _demand((header["value"] is None) == (kind in VALUELESS), "chain.move")
         if kind == "AttemptStarted":
-            _demand(status in ("queued", "running", "waiting") and header["epoch"] > epoch, "chain.move")
+            _demand(status in ("queued", "running", "waiting", "in_doubt") and header["epoch"] > epoch, "chain.move")
             status, epoch = "running", header["epoch"]
+            boundary.take(kind, header, body, hash_)
             continue
         _demand(header["epoch"] == epoch and (status == "") == (kind == "RunOpened"), "chain.move")
         _demand(kind == "RunOpened" or status == "running", "chain.move")
+        boundary.take(kind, header, body, hash_)
         if kind == "RunOpened":
             status = "queued"
-        elif kind in ("StepDone", "StepFailed", "ValueDrawn", "RaceWon"):
+        elif kind in COMPLETIONS or (kind == "EvidenceTaken" and not body.get("again")):
+            is_nothing = kind == "EffectSettled" and body["state"] == "did_not_happen"
+            if is_nothing and body.get("found"):
+                continue  # the call goes on, and the flow never heard of it
             _demand(name is not None and name not in calls, "chain.move")
-            calls[name] = kind
+            calls[name] = kind == "StepFailed" or is_nothing
+        elif kind == "EffectIntended":
+            _demand(calls.pop(name, True), "chain.move")
         elif kind == "RunParked":
-            status = "waiting"
+            status = "in_doubt" if body["reason"] == "doubt" else "waiting"
             for call in body.get("calls", []):
-                _demand(calls.pop(call, "") == "StepFailed", "chain.move")
+                _demand(calls.pop(call, False), "chain.move")
         elif kind == "RunEnded":
             status = body["status"]
+            _demand(not boundary.in_doubt, "chain.move")
         else:
-            raise Wrong("chain.move")
+            _demand(kind in ("GateJudged", "ApprovalAsked", "ApprovalVoided", "EvidenceTaken"), "chain.move")
+    boundary.end()
     return status
 
 
-def read(journal: dict[str, Any], lane: str, start: str) -> tuple[list[tuple[Fields, Fields | None]], str]:
-    """Headers and bodies of one lane, verified, and the hash that it ends with. A body that is not known is None."""
-    head, found = start, []
+def read(journal: dict[str, Any], lane: str, start: str) -> tuple[list[Found], list[str], str]:
+    """Headers and bodies of one lane, verified; the hash of each; and the hash that it ends with."""
+    head, found, hashes = start, [], []
     identity = journal["identity"]
     for seq, entry in enumerate(journal[lane], 1):
-        header = _fields(entry["header"], HEADER)
+        header = _header(entry["header"])
         _demand(all(header[key] == identity[key] for key in ("gen", "ledger", "run", "tenant")), "chain.genesis")
         _demand(header["seq"] == seq and header["lane"] == lane, "chain.hash")
         _demand(header["prev"] == head, "chain.genesis" if seq == 1 else "chain.hash")
@@ -130,24 +102,31 @@ def read(journal: dict[str, Any], lane: str, start: str) -> tuple[list[tuple[Fie
             body = _body(entry["body"], BODIES[header["kind"]])
         found.append((header, body))
         head = tagged("remit/entry/1", entry["header"].encode())
-    return found, head
+        hashes.append(head)
+    return found, hashes, head
 
 
 def _check(journal: dict[str, Any]) -> None:
     heads = journal["heads"]
     _demand(bool(journal["main"]), "run.truncated")
-    opening = _fields(journal["main"][0]["header"], HEADER)
+    opening = _header(journal["main"][0]["header"])
     _demand(opening["kind"] == "RunOpened" and opening["value"] is not None, "chain.genesis")
-    main, main_end = read(journal, "main", genesis_of(journal["identity"], opening["value"]))
+    main, hashes, main_end = read(journal, "main", genesis_of(journal["identity"], opening["value"]))
     _check_head(len(main), main_end, heads["main_seq"], heads["main"])
-    post, post_end = read(journal, "post", tagged("remit/entry/1", journal["main"][0]["header"].encode()))
+    post, post_hashes, post_end = read(journal, "post", tagged("remit/entry/1", journal["main"][0]["header"].encode()))
     _check_head(len(post), post_end, heads["post_seq"], heads["post"])
     _demand(all(body is not None for _, body in (*main, *post)), "journal.newer")
-    if journal["identity"]["run"] == "remit:incidents":
-        _demand(all(h["kind"] in ("RunQuarantined", "QuarantineLifted") for h, _ in main[1:]), "chain.move")
+    own = OWN_JOURNALS.get(journal["identity"]["run"])
+    if own is not None:
+        _demand(all(h["kind"] in own for h, _ in main[1:]), "chain.move")
         return
-    status_of([(header, body or {}) for header, body in main])
-    _demand(all(header["kind"] in ("SignalSent", "CancelAsked") for header, _ in post), "chain.move")
+    salts = [entry["salt"] for entry in journal["main"]]
+    boundary = Boundary()
+    for (header, body), hash_ in zip(post, post_hashes, strict=True):
+        _demand(header["kind"] in POSTED, "chain.move")
+        boundary.take_post(header["kind"], body or {}, hash_)
+    told = [({**h, "salt": salt}, b or {}, hash_) for (h, b), hash_, salt in zip(main, hashes, salts, strict=True)]
+    status_of(told, boundary)
 
 
 def _check_head(count: int, end: str, stated_count: int, stated_end: str) -> None:
@@ -161,44 +140,59 @@ def _value_digest(entry: dict[str, Any]) -> str | None:
     return tagged("remit/value/1", bytes.fromhex(entry["salt"]), entry["value"].encode())
 
 
-def _fields(text: str, shape: dict[str, str]) -> dict[str, Any]:
-    """An object with exactly these fields, in canonical form."""
+def _decoded(text: str) -> Any:
+    """What canonical JSON says."""
     try:
         found = json.loads(text)
         _demand(canonical(found) == text.encode(), "chain.malformed")
     except (ValueError, RecursionError):
         raise Wrong("chain.malformed") from None
-    _demand(isinstance(found, dict) and set(found) == set(shape), "chain.malformed")
-    _demand(all(_fits(found[key], type_) for key, type_ in shape.items()), "chain.malformed")
-    fields: dict[str, Any] = found
+    return found
+
+
+def _header(text: str) -> Fields:
+    """An object with exactly these fields."""
+    found: Any = _decoded(text)
+    _demand(isinstance(found, dict) and set(found) == set(HEADER), "chain.malformed")
+    _demand(all(_fits(found[key], type_) for key, type_ in HEADER.items()), "chain.malformed")
+    fields: Fields = found
     return fields
 
 
-def _body(text: str, shape: dict[str, tuple[str, Any]]) -> dict[str, Any]:
-    """A body: fields that hold their default are left out, no others may be."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        raise Wrong("chain.malformed") from None
-    _demand(isinstance(found, dict), "chain.malformed")
-    present = {key: type_ for key, (type_, default) in shape.items() if default is NEEDED or key in found}
-    fields = _fields(text, present)
-    _demand(all(shape[key][1] is NEEDED or shape[key][1] != item for key, item in fields.items()), "chain.malformed")
-    _demand(all(fields[key] in CHOICES[key] for key in fields.keys() & CHOICES.keys()), "chain.malformed")
+def _body(text: str, shape: dict[str, str]) -> Fields:
+    found: Any = _decoded(text)
+    _demand(_is_of(found, shape), "chain.malformed")
+    fields: Fields = found
     return fields
+
+
+def _is_of(found: Any, shape: dict[str, str]) -> bool:
+    """Whether an object has these fields: those that hold their default are left out, no others may be there."""
+    if not isinstance(found, dict) or not found.keys() <= shape.keys():
+        return False
+    for key, told in shape.items():
+        type_, has_default, default = told.partition(" = ")
+        if key not in found:
+            if not has_default:
+                return False
+        elif not _fits(found[key], type_) or (has_default and found[key] == json.loads(default)):
+            return False
+    return True
 
 
 def _fits(value: Any, type_: str) -> bool:
-    if type_ == WHOLE:
-        return type(value) is int
-    if type_ == TEXTS:
-        return isinstance(value, list) and all(isinstance(item, str) for item in value)
-    if type_ == TEXT_TO_TEXT:
-        return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-    if type_ == CONTRACT:
-        whole = isinstance(value, dict) and value.keys() == CONTRACT_FIELDS.keys()
-        return whole and all(_fits(value[key], inside) for key, inside in CONTRACT_FIELDS.items())
-    return isinstance(value, str) or (type_ == TEXT_OR_NULL and value is None)
+    if type_.endswith(" or null"):
+        return value is None or _fits(value, type_.removesuffix(" or null"))
+    if type_.startswith("list of "):
+        return isinstance(value, list) and all(_fits(item, type_.removeprefix("list of ")) for item in value)
+    if type_.startswith("map of "):
+        return isinstance(value, dict) and all(_fits(item, type_.removeprefix("map of ")) for item in value.values())
+    if type_.startswith("one of "):
+        return value in type_.removeprefix("one of ").split("|")
+    if type_ in PARTS:
+        return _is_of(value, PARTS[type_])
+    kind = {"integer": int, "boolean": bool, "text": str}[type_]
+    return type(value) is kind
 
 
 def _demand(holds: bool, code: str) -> None:
