@@ -161,7 +161,7 @@ class Attempt:
     async def append_surely(self, draft: Draft) -> None:
         """Make an entry durable that nobody may stop any more, a race that is lost neither. Raises AttemptClosed.
 
-        Only from a task that nobody cancels: the boundary hears of it when this returns.
+        Only from a task that no flow cancels: whoever stops it all the same ends the turn.
         """
         await self.writer.until_free()
         if self.closed_by is not None:
@@ -172,22 +172,32 @@ class Attempt:
         except Exception as exc:
             self.close(exc)
             raise AttemptClosed from exc
+        except BaseException as exc:
+            self.close(exc)  # it may be written: the boundary was not told, and nothing may rest on what it knows
+            raise
 
-    async def append_if(self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None) -> None:
+    async def append_if(
+        self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True
+    ) -> None:
         """Make entries durable under conditions. Raises Moved where one failed: nothing was written, the turn goes on.
 
+        is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends the turn.
         Raises AttemptClosed where it was not written for another reason.
         """
         await self.writer.until_free()
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         try:
-            await self.writer.append_if(drafts, conditions, move)
+            await self.writer.append_if(drafts, conditions, move, is_stoppable=is_stoppable)
         except Moved:
             raise
         except Exception as exc:
             self.close(exc)
             raise AttemptClosed from exc
+        except BaseException as exc:
+            if not is_stoppable:
+                self.close(exc)
+            raise
 
     async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
         """Make entries durable in a transaction of the application's. Raises Moved, and what its code raised.

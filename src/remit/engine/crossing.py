@@ -183,9 +183,9 @@ async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: C
     """Write under the lease, the authority that was judged by, and what was posted up to now. Raises Moved."""
     attempt = turn.attempt
     attempt.check_open()
-    wish.is_committed = True  # from here on a cancelled call no longer stops it
+    wish.is_committed = True  # from here on a cancelled call of an effect no longer stops it
     try:
-        await attempt.append_if(drafts, conditions)
+        await attempt.append_if(drafts, conditions, is_stoppable=wish.effect is None)
     except Moved:
         wish.is_committed = False
         raise

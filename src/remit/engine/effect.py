@@ -87,16 +87,15 @@ def _see_to(turn: Turn, effect: Effect[Any], name: str) -> None:
 def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:
     task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
     in_flight = turn.attempt.in_flight
+
+    def heard(done: asyncio.Task[Any]) -> None:
+        in_flight.discard(done)
+        if not done.cancelled():
+            done.exception()  # where nobody waits for it any more, what became of it stands in the journal all the same
+
     in_flight.add(task)
-    task.add_done_callback(in_flight.discard)
-    task.add_done_callback(_heard)
+    task.add_done_callback(heard)
     return task
-
-
-def _heard(task: asyncio.Task[Any]) -> None:
-    """Where nobody waits for a call any more, what became of it stands in the journal all the same."""
-    if not task.cancelled():
-        task.exception()
 
 
 async def _go_when_replayed(turn: Turn, wish: Wish) -> Any:

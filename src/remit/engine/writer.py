@@ -146,25 +146,33 @@ class JournalWriter:
         await self._store.append(unit)
         self._written(sealed, entries)
 
-    async def append_if(self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None) -> None:
-        """Write all that rides and these, if the conditions hold. Raises Moved, and as the store does."""
+    async def append_if(
+        self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True
+    ) -> None:
+        """Write all that rides and these, if the conditions hold. Raises Moved, and as the store does.
+
+        is_stoppable: whether somebody may cancel the caller, who goes on after that; where not, it costs no task.
+        """
         await self.until_free()
         self._alone = asyncio.Event()
         riding, self._riding = self._riding, []
         pen, first_move, drafts = self._pen.copy(), self._move, [*riding, *drafts]
         try:
             unit = self._unit(pen, drafts, move or first_move, conditions)
-            writing = asyncio.ensure_future(self._store.append(unit))
-            try:
-                await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                # A unit that was handed over is written or not, whoever stopped waiting: the chain has to know.
-                await asyncio.wait([writing])
-                if writing.exception() is None:
-                    self._pen = pen
-                    self._written(drafts, unit.entries)
-                    riding, first_move, drafts = [], None, []
-                raise
+            if is_stoppable:
+                writing = asyncio.ensure_future(self._store.append(unit))
+                try:
+                    await asyncio.shield(writing)
+                except asyncio.CancelledError:
+                    # A unit that was handed over is written or not, whoever stopped waiting: the chain has to know.
+                    await asyncio.wait([writing])
+                    if writing.exception() is None:
+                        self._pen = pen
+                        self._written(drafts, unit.entries)
+                        riding, first_move, drafts = [], None, []
+                    raise
+            else:
+                await self._store.append(unit)
             self._pen = pen
             self._written(drafts, unit.entries)
         except BaseException:

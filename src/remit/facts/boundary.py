@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from remit.canonical import Form
 from remit.facts.chain import Read
 from remit.facts.kinds import (
     ApprovalAsked,
@@ -25,6 +26,8 @@ from remit.facts.kinds import (
     EvidenceTaken,
     GateJudged,
 )
+
+_JUDGED = Form(GateJudged)
 
 EffectState = Literal["in_doubt", "ok", "failed", "did_not_happen"]
 
@@ -42,12 +45,17 @@ class EffectView:
     intention: str  # hash of that entry
     at: int  # microseconds UTC
     attempt: int  # epoch of the attempt that called
-    judged: GateJudged
+    judgement: bytes  # body of the GateJudged before it: of thousands of effects one is looked at, if any
     request: bytes
     salt: bytes
     calls: int = 1  # intentions so far
     settled: EffectSettled | None = None
     outcome: bytes | None = None
+
+    @property
+    def judged(self) -> GateJudged:
+        """What the gate was asked about it and answered."""
+        return _JUDGED.read(self.judgement)
 
     @property
     def state(self) -> EffectState:
@@ -250,7 +258,7 @@ class Boundary:
             intention=entry.hash,
             at=header.at,
             attempt=header.epoch,
-            judged=permitted,
+            judgement=_JUDGED.write(permitted),
             request=entry.value,
             salt=entry.salt,
             calls=1 if before is None else before.calls + 1,
