@@ -18,30 +18,70 @@ from remit.facts.entry import HEADER, Header
 from remit.store.postgres import PostgresStore
 from remit.store.sqlite import SqliteStore
 from tests.docs.pages import section, table
+from tests.vectors import make, shapes
 
 PAGE = "formats.md"
 SHELL = re.compile(r"^(printf .*)\n# (\w{64})$", re.MULTILINE)
 LINES = SHELL.findall(section(PAGE, "An example to check in a shell"))
+DIGESTS = SHELL.findall(section(PAGE, "An effect's digests in a shell"))
 
 shape = msgspec.inspect
+
+
+# What the page calls a part of a body, where that is not the name of its class.
+NAMED = {
+    "ContractPin": "contract",
+    "PolicyPin": "policy",
+    "RulePin": "rule",
+    "ApprovalPin": "approval",
+    "CeilingPin": "ceiling",
+    "ValueLost": "lost value",
+}
 
 
 def type_said(info: shape.Type) -> str:
     """A type in the page's words."""
     if isinstance(info, shape.LiteralType):
-        return ", ".join(sorted(str(value) for value in info.values))
+        return ", ".join(sorted(str(value) or '""' for value in info.values))
     if isinstance(info, shape.UnionType):
-        return "text or null" if info.includes_none else "?"
-    words = {shape.StrType: "text", shape.IntType: "integer", shape.ListType: "list of text"}
-    words |= {shape.DictType: "map of text", shape.StructType: "contract"}
-    return words[type(info)]
+        (inner,) = (member for member in info.types if not isinstance(member, shape.NoneType))
+        return f"{type_said(inner)} or null"
+    if isinstance(info, shape.ListType):
+        return f"list of {type_said(info.item_type)}"
+    if isinstance(info, shape.DictType):
+        return f"map of {type_said(info.value_type)}"
+    if isinstance(info, shape.StructType):
+        return part_said(info.cls)
+    return {shape.StrType: "text", shape.IntType: "integer", shape.BoolType: "boolean"}[type(info)]
+
+
+def part_said(type_: type) -> str:
+    return NAMED.get(type_.__name__, type_.__name__.lower())
 
 
 def default_said(field: shape.Field) -> str:
     if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT:
         return ""
     value: Any = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
-    return {None: "null", "": '""', 0: "0"}[value] if not isinstance(value, (list, dict)) else f"{value}"
+    return value if isinstance(value, str) and value else msgspec.json.encode(value).decode()
+
+
+def parts_of(type_: type, found: list[type]) -> list[type]:
+    """Types of the parts inside a body, in the order in which they are met."""
+    for field in fields_of(type_):
+        waiting = [field.type]
+        while waiting:
+            info = waiting.pop()
+            if isinstance(info, shape.StructType) and info.cls not in found:
+                found.append(info.cls)
+                parts_of(info.cls, found)
+            elif isinstance(info, shape.UnionType):
+                waiting += reversed(info.types)
+            elif isinstance(info, shape.ListType):
+                waiting.append(info.item_type)
+            elif isinstance(info, shape.DictType):
+                waiting.append(info.value_type)
+    return found
 
 
 def fields_of(type_: Any) -> tuple[shape.Field, ...]:
@@ -54,7 +94,7 @@ def one(state: dict[str, Any]) -> dict[str, int]:
     return {"x": 1}
 
 
-@pytest.mark.parametrize(("line", "answer"), LINES)
+@pytest.mark.parametrize(("line", "answer"), [*LINES, *DIGESTS])
 def test_the_example_is_what_a_shell_prints(line: str, answer: str):  # proves: LOG-1
     printed = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout
     assert printed.split()[0] == answer
@@ -65,6 +105,14 @@ def test_the_example_is_one_chain():  # proves: LOG-1
     assert len(LINES) == 7
     rest = "".join(line for line, _ in LINES)
     assert [answer in rest for _, answer in LINES] == [True] * 6 + [False]
+
+
+def test_the_digests_of_the_example_stand_in_a_vector():  # proves: LOG-1
+    vectors = make.FILE.read_text(encoding="utf-8")
+    names = ("request", "key", "business")
+    assert [f'\\"{name}\\":\\"{answer}\\"' in vectors for name, (_, answer) in zip(names, DIGESTS, strict=True)] == [
+        True
+    ] * 3
 
 
 def test_the_headers_of_the_example_are_canonical():  # proves: LOG-1
@@ -95,16 +143,46 @@ def test_each_field_of_each_body_stands_on_the_page():  # proves: LOG-1
     assert said == there
 
 
+def test_each_field_of_each_part_stands_on_the_page():  # proves: LOG-1
+    said = [(part, name, type_, default) for part, name, type_, default, _ in table(PAGE, "Parts")]
+    parts: list[type] = []
+    for kind in kinds.KINDS.values():
+        parts_of(kind, parts)
+    there = [
+        (part_said(part), field.encode_name, type_said(field.type), default_said(field))
+        for part in parts
+        for field in fields_of(part)
+    ]
+    assert said == there
+
+
+def test_the_reader_s_shapes_are_those_of_the_page():  # proves: LOG-1
+    """The reader in tests/vectors was written from the page, and stays so."""
+    for heading, shapes_ in (("Bodies", shapes.BODIES), ("Parts", shapes.PARTS)):
+        said: dict[str, dict[str, str]] = {}
+        for of, name, type_, default, _ in table(PAGE, heading):
+            words = f"one of {type_.replace(', ', '|')}".replace('""', "") if ", " in type_ else type_
+            plain = default in ("", '""', "[]", "{}", "null", "true", "false", "0")
+            told = default if plain else f'"{default}"'
+            said.setdefault(of, {})[name] = f"{words} = {told}" if told else words
+        assert {of: fields for of, fields in shapes_.items() if fields} == said
+
+
+def test_the_kinds_with_a_value_are_those_of_the_page():  # proves: LOG-1
+    said = {kind for kind, lane, value in table(PAGE, "Kinds") if lane == "main" and value != "none"}
+    assert said == machine.VALUED
+
+
 def test_the_moves_of_the_page_are_those_of_the_machine():  # proves: LOG-1
     said: dict[str, set[str]] = {}
     for names, before, after in table(PAGE, "Verifying a journal"):
         for kind in names.replace("`", "").split(", "):
             said[kind] = {f"{each} -> {after}" for each in before.split(", ")}
-    # No entry of this version leads to `paused` or `in_doubt`, so the page leaves them out.
     there = {
-        kind: {f"{before or 'nothing'} -> {after}" for before, after in moves.items() if before != "in_doubt"}
+        kind: {f"{before or 'nothing'} -> {after}" for before, after in moves.items()}
         for kind, moves in machine.MOVES.items()
     }
+    there["RunParked"] = {"running -> in_doubt where its `reason` is `doubt`, else waiting"}
     assert said == there | {"RunEnded": {"running -> its own `status`"}}
 
 
