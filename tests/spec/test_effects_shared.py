@@ -1,0 +1,275 @@
+"""What runs share at the boundary: a business key is one effect's, a ceiling is never exceeded, nothing stays taken."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import Any, Literal
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
+from tests.support.till import Order, Till, kinds_of, paying
+
+LOST = ConnectionError("no answer")
+BY_INVOICE = {"business_key": "invoice"}
+ANN = {"by": "user:ann", "evidence": "bank statement"}
+Per = Literal["effect", "run", "day", "month"]
+
+
+def capped(per: Per, maximum: int = 250) -> remit.Contract:
+    ceiling = remit.Ceiling("amount", max=maximum, currency="GBP", per=per)
+    window = timedelta(days=90)
+    return remit.Contract(version="1", resume="anyone", window=window, effects={"pay": remit.Rule(ceiling=ceiling)})
+
+
+async def used(rt: remit.Runtime, *runs: str) -> int:
+    """Minor units held under the ceilings that these runs met, that others share."""
+    views = [(await rt.show(run)).view for run in runs]
+    scopes = {taken.scope for v in views for e in v.boundary.effects.values() for taken in e.intended.reserved}
+    return sum([await rt._store.read_used("default", scope) for scope in scopes])
+
+
+# -- business keys ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("amount", [100, 200], ids=["same-payload", "other-payload"])
+async def test_the_business_of_one_run_is_not_done_by_another(storage: Storage, amount: int):  # proves: FX-8
+    till = Till()
+    pay = till.effect(**BY_INVOICE)
+    async with storage.open() as rt:
+        assert (await rt.run(paying(pay), id="r")).value == [100]
+        for _ in range(2):
+            outcome = await rt.run(paying(pay, Order(amount=amount)), id="s")
+            assert (outcome.status, outcome.code) == ("failed", "idempotency_conflict")
+            assert "r pay" in outcome.reason
+        assert "EffectIntended" not in await kinds_of(rt, "s")
+        assert (await rt.run(paying(pay, Order(invoice="i-2")), id="t")).value == [100]
+    assert till.calls == {"i-1": 1, "i-2": 1}
+
+
+async def test_one_run_does_not_do_the_same_business_twice_either(storage: Storage):  # proves: FX-8
+    till = Till()
+    pay = till.effect(**BY_INVOICE)
+    async with storage.open() as rt:
+        outcome = await rt.run(paying(pay, Order(), Order()), id="r")
+        assert (outcome.code, "Done before: pay." in outcome.reason) == ("idempotency_conflict", True)
+    assert till.calls == {"i-1": 1}
+
+
+async def test_a_flow_may_catch_a_conflict_and_is_told_the_same_on_replay(storage: Storage):  # proves: FX-8, FX-11
+    till, is_broken = Till(), True
+    pay = till.effect(**BY_INVOICE)
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"), name="careful")
+    async def careful(run: remit.Run) -> str:
+        try:
+            await run.effect(pay, Order())
+        except remit.Conflict as exc:
+            caught = exc.code
+        if is_broken:
+            raise ValueError("later")
+        return caught
+
+    async with storage.open() as rt:
+        await rt.run(paying(pay), id="r")
+        with pytest.raises(remit.StepError, match="later"):
+            await rt.run(careful, id="s")
+        is_broken = False
+        assert (await rt.run(careful, id="s")).value == "idempotency.conflict"
+        assert (await kinds_of(rt, "s")).count("EffectRefused") == 1
+    assert till.calls == {"i-1": 1}
+
+
+async def test_of_two_runs_that_do_one_business_at_once_one_does_it(storage: Storage):  # proves: FX-8
+    till = Till()
+    flow = paying(till.effect(**BY_INVOICE))
+    async with storage.open() as rt:
+        outcomes = await asyncio.gather(*(rt.run(flow, id=f"r-{i}") for i in range(4)))
+    assert sorted(outcome.code for outcome in outcomes) == ["", *["idempotency_conflict"] * 3]
+    assert till.calls == {"i-1": 1}
+
+
+async def test_a_business_in_doubt_is_held_until_that_is_known(storage: Storage):  # proves: FX-8, FX-12
+    till = Till()
+    till.next(LOST)
+    flow = paying(till.effect(**BY_INVOICE))
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        assert (await rt.run(flow, id="s")).code == "idempotency_conflict"
+        await rt.resolve("r", "pay", "did_not_happen", **ANN)
+        assert (await rt.run(flow, id="t")).code == "idempotency_conflict"  # the word is not taken up yet
+        assert (await rt.run(flow, id="r")).value == [100]
+        assert (await rt.run(flow, id="u")).code == "idempotency_conflict"
+    assert till.times == [1]
+
+
+@pytest.mark.parametrize("error", [remit.DidNotHappen("no"), remit.Declined("no")], ids=["not-happened", "declined"])
+async def test_a_business_that_was_not_done_is_free_again(storage: Storage, error: Exception):  # proves: FX-8, FX-12
+    till = Till()
+    till.next(error)
+    flow = paying(till.effect(**BY_INVOICE))
+    async with storage.open() as rt:
+        with pytest.raises(remit.EffectFailed):
+            await rt.run(flow, id="r")
+        assert (await rt.run(flow, id="s")).value == [100]
+        if isinstance(error, remit.DidNotHappen):
+            assert (await rt.run(flow, id="r")).code == "idempotency_conflict"
+    assert till.calls == {"i-1": 2} and till.times == [1]
+
+
+@pytest.mark.parametrize("path", ["nothing", "payee.name", "invoice"], ids=str)
+async def test_a_request_that_states_no_business_is_not_called(storage: Storage, path: str):  # proves: FX-8
+    till, codes = Till(), []
+    pay = till.effect(business_key=path)
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def flow(run: remit.Run) -> None:
+        with pytest.raises(remit.CallRefused) as refused:
+            await run.effect(pay, Order(invoice=""))
+        codes.append(refused.value.code)
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).status == "completed"
+    assert (codes, till.arrived) == (["effect.business_key"], [])
+
+
+# -- ceilings -----------------------------------------------------------------------------------------------------
+
+
+async def test_an_effect_over_its_own_ceiling_is_not_called(storage: Storage):  # proves: GATE-2, FX-12
+    till = Till()
+    flow = paying(till.effect(), Order(amount=250), Order(amount=251), contract=capped("effect"))
+    async with storage.open() as rt:
+        outcome = await rt.run(flow, id="r")
+        assert (outcome.status, outcome.code) == ("failed", "ceiling_exceeded")
+        assert "Done before: pay." in outcome.reason
+    assert [order.amount for _, order in till.arrived] == [250]
+
+
+@pytest.mark.parametrize("amount", [-1, "100", 1.5, None, True], ids=repr)
+async def test_an_amount_that_is_none_is_under_no_ceiling(storage: Storage, amount: Any):  # proves: GATE-2
+    calls: list[Any] = []
+
+    async def pay(order: dict[str, Any], *, key: str) -> None:
+        calls.append(order)
+
+    effect = remit.effect(pay)
+
+    @remit.flow(contract=capped("effect"))
+    async def flow(run: remit.Run) -> None:
+        await run.effect(effect, {"amount": amount})
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).code == "ceiling_exceeded"
+    assert calls == []
+
+
+async def test_the_effects_of_a_run_share_its_ceiling_and_other_runs_have_their_own(storage: Storage):  # proves: FX-12
+    till = Till()
+    flow = paying(till.effect(), *[Order()] * 3, contract=capped("run"))
+    async with storage.open() as rt:
+        for run in ("r", "s"):
+            assert (await rt.run(flow, id=run)).code == "ceiling_exceeded"
+    assert len(till.arrived) == 4
+
+
+@pytest.mark.parametrize("per", ["run", "day"])
+async def test_what_was_declined_counts_under_no_ceiling(storage: Storage, per: Per):  # proves: FX-12
+    till = Till()
+    till.next(remit.Declined("no"))
+    pay = till.effect()
+
+    @remit.flow(contract=capped(per))
+    async def flow(run: remit.Run) -> int:
+        with pytest.raises(remit.EffectFailed):
+            await run.effect(pay, Order(amount=200))
+        return (await run.effect(pay, Order(amount=250))).amount
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).value == 250
+        assert await used(rt, "r") == (250 if per == "day" else 0)
+
+
+async def test_runs_share_the_ceiling_of_a_day_and_the_next_day_has_its_own(
+    storage: Storage, clock: MovedClock
+):  # proves: FX-12, GATE-2
+    till = Till()
+    flow = paying(till.effect(), contract=capped("day"))
+    async with storage.open(clock=clock) as rt:
+        codes = [(await rt.run(flow, id=f"r-{i}")).code for i in range(3)]
+        clock.move(timedelta(days=1))
+        codes.append((await rt.run(flow, id="tomorrow")).code)
+    assert codes == ["", "", "ceiling_exceeded", ""]
+    assert till.calls == {"i-1": 3}
+
+
+async def test_the_ceiling_of_a_month_lasts_to_its_end(storage: Storage, clock: MovedClock):  # proves: FX-12
+    flow = paying(Till().effect(), contract=capped("month", 100))
+    async with storage.open(clock=clock) as rt:
+        codes = [(await rt.run(flow, id="january")).code]
+        clock.move(timedelta(days=26))
+        codes.append((await rt.run(flow, id="31 january")).code)
+        clock.move(timedelta(days=1))
+        codes.append((await rt.run(flow, id="1 february")).code)
+    assert codes == ["", "ceiling_exceeded", ""]
+
+
+async def test_runs_that_reach_for_the_rest_of_a_ceiling_at_once_never_take_more(storage: Storage):  # proves: FX-12
+    till = Till()
+    flow = paying(till.effect(), contract=capped("day"))
+    async with storage.open() as rt:
+        outcomes = await asyncio.gather(*(rt.run(flow, id=f"r-{i}") for i in range(8)))
+        assert await used(rt, *(f"r-{i}" for i in range(8))) == 200
+    assert sorted(outcome.code for outcome in outcomes) == ["", "", *["ceiling_exceeded"] * 6]
+    assert len(till.arrived) == 2
+
+
+async def test_a_doubt_holds_its_part_of_a_ceiling_and_gives_it_back_with_a_word(storage: Storage):  # proves: FX-12
+    till = Till()
+    till.next(LOST)
+    flow = paying(till.effect(), Order(amount=200), contract=capped("day"))
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        assert (await rt.run(flow, id="s")).code == "ceiling_exceeded"
+        await rt.resolve("r", "pay", "did_not_happen", **ANN)
+        till.next(remit.DidNotHappen("no connection"))
+        with pytest.raises(remit.EffectFailed):
+            await rt.run(flow, id="r")
+        assert await used(rt, "r") == 0
+        assert (await rt.run(flow, id="t")).value == [200]
+    assert till.times == [1]
+
+
+async def test_a_call_that_is_sent_again_is_counted_once(storage: Storage):  # proves: FX-12
+    till = Till()
+    till.next(LOST, LOST)
+    flow = paying(till.effect(doubt="resend", sink="dedupes"), Order(amount=200), contract=capped("day"))
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        assert (await rt.run(flow, id="r")).value == [200]
+        assert await used(rt, "r") == 200
+    assert len(till.arrived) == 3
+
+
+@pytest.mark.parametrize("error", [None, remit.Declined("no")], ids=["paid", "declined"])
+async def test_a_call_that_is_sent_again_another_day_is_held_on_that_day_alone(
+    storage: Storage, clock: MovedClock, error: Exception | None
+):  # proves: FX-12
+    till = Till()
+    till.next(LOST, LOST)
+    flow = paying(till.effect(doubt="resend", sink="dedupes"), contract=capped("day"))
+    async with storage.open(clock=clock) as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        clock.move(timedelta(days=1))
+        if error is None:
+            assert (await rt.run(flow, id="r")).value == [100]
+        else:
+            till.next(error)
+            with pytest.raises(remit.EffectFailed):
+                await rt.run(flow, id="r")
+        scopes = [f"pay.amount/day/2026-01-0{day}" for day in (5, 6)]
+        held = [await rt._store.read_used("default", scope) for scope in scopes]
+    assert held == [0, 100 if error is None else 0]
