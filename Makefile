@@ -2,7 +2,7 @@
 # Needs make and a Python of 3.11 or newer; `make clean test PYTHON=/path/to/python` takes another one.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test crash-matrix check format bench clean
+.PHONY: help demo test crash-matrix scenarios check format bench clean
 
 # The first that runs and is new enough: a name on the PATH need not work.
 ifndef PYTHON
@@ -24,6 +24,9 @@ test: $(READY) ## run the tests, on SQLite and a real Postgres; ARGS="-k words" 
 
 crash-matrix: $(READY) ## kill a process at every place around an effect; ARGS="sqlite" plays one store
 	$(BIN)/python -m tests.crash.effects_matrix $(ARGS)
+
+scenarios: $(READY) ## play nine ways in which durable work goes wrong, and count the payments at the bank
+	$(BIN)/python -m tests.scenarios.table
 
 check: $(READY) ## lint, format, types, and the order of the rooms
 	$(BIN)/ruff check .
