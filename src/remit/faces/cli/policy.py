@@ -74,7 +74,7 @@ def set_(
     is_json: JsonOption = False,
     is_plain: PlainOption = False,
 ) -> None:
-    """Show what FILE would change, and set it, whole, when you say yes."""
+    """Set the policy that FILE states. What would change is shown first."""
 
     def first() -> PolicyPin:
         check_principal(by, "principal")

@@ -38,7 +38,8 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
     elif told.status in _GONE_ON_WITH and told.last_call:
         parts.append(cell(f"The newest recorded call is {told.last_call}."))
-    parts.append(cell(_holder(told)))
+    if told.holder or told.status in (*_GONE_ON_WITH, "quarantined"):
+        parts.append(cell(_holder(told)))
     if told.status in _GONE_ON_WITH:
         parts.append(cell(_window(told)))
     return stack(Group(*parts), _held(told), line(cell("Next: ", "bold"), next_step(told)))
