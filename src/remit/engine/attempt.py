@@ -18,9 +18,9 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from remit.clock import Clock
-from remit.engine.halt import Ended, Halt, Parked
+from remit.engine.halt import Again, Ended, Halt, Parked
 from remit.engine.lease import Lease
-from remit.engine.parking import Parking
+from remit.engine.parking import STILL_SECONDS, Parking
 from remit.engine.race import check_not_lost
 from remit.engine.replay import Replay
 from remit.engine.signals import AttemptClosed
@@ -29,7 +29,7 @@ from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost, Moved, 
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import Status, move
-from remit.facts.view import Recorded, RunView
+from remit.facts.view import CallKind, Recorded, RunView
 from remit.store.marks import Mark
 from remit.store.protocol import Move, Store
 
@@ -48,6 +48,7 @@ class Attempt:
         "has_ended",
         "in_flight",
         "lease",
+        "let_go",
         "parking",
         "post_seq",
         "replay",
@@ -70,7 +71,8 @@ class Attempt:
         self.closed_by: BaseException | None = None
         self.halted: Halt | None = None
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
-        self.unasked = set(view.boundary.in_doubt)  # effects in doubt that the flow did not come to yet
+        self.unasked = {*view.boundary.in_doubt, *view.boundary.waiting}  # calls that the flow has to come to again
+        self.let_go: set[str] = set()  # effects under way that the flow gave up, other than by losing a race
         calls = view.calls.values()
         self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
         self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
@@ -85,9 +87,16 @@ class Attempt:
         """Begin the turn. Nothing is written until there is something to write."""
         self.writer.start(fact)
 
-    async def recall(self, name: str) -> Recorded | None:
-        """What the journal has for this call; None once its body may begin. Raises AttemptClosed."""
+    async def recall(self, name: str, kind: CallKind) -> Recorded | None:
+        """What the journal has for this call; None once its body may begin. Raises AttemptClosed.
+
+        kind: what the code asks for by this name. Where the journal knows the name as another kind of call, code and
+        journal disagree: what was begun outside under that name must not be forgotten.
+        """
         self.check_open()
+        if not self.view.fits(name, kind):
+            self.close(DefinitionIncompatible((name,), (f"{name} as {kind}",)))
+            self.check_open()
         self.unasked.discard(name)
         if not self.replay.has(name):
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
@@ -106,9 +115,26 @@ class Attempt:
             self.halt(self.settles_for)
             self.check_open()
 
-    def meet(self, wish: Wish) -> None:
-        """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed."""
+    async def meet(self, wish: Wish) -> None:
+        """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed.
+
+        What was asked or intended before is asked for first: where the code comes to something new instead, the answer
+        to the old question would be lost, and with it perhaps a no.
+        """
         self.check_may_begin(wish.name)
+        for pause in (*[0.0] * _HOPS, STILL_SECONDS):
+            if not self.unasked:
+                break
+            await asyncio.sleep(pause)
+            self.check_open()
+        if self.unasked and wish.name not in self.view.boundary.effects:
+            self.close(DefinitionIncompatible(tuple(sorted(self.unasked)), (wish.name,)))
+            self.check_open()
+        if self.let_go:
+            # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
+            # is awaited; the next turn finds it recorded and goes another way.
+            self.halt(Again())
+            self.check_open()
 
     def check_open(self) -> None:
         """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""
@@ -269,5 +295,7 @@ class Attempt:
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
         self.close(DefinitionIncompatible(recorded, asked))
 
+
+_HOPS = 12  # turns of the loop in which calls that were named side by side each come to their beginning
 
 _OVER = Parked("repair", "attempt.ended", "The attempt had ended when this call came; nothing was written.")

@@ -33,7 +33,7 @@ from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
-from remit.store.marks import CloseAsk, Fence, Mark, Reserve, TakeKey, Unreserve
+from remit.store.marks import CloseAsk, Fence, FreeKey, Mark, Reserve, TakeKey, Unreserve
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
@@ -168,6 +168,8 @@ def _marks(turn: Turn, wish: Wish, question: Question, intended: EffectIntended)
     if intended.business:
         marks.append(TakeKey(intended.business, wish.name))
     before = turn.attempt.boundary.effects.get(wish.name)
+    if before is not None and before.settled is None and before.intended.business not in ("", intended.business):
+        marks.append(FreeKey(before.intended.business))
     held = {} if before is None or before.settled is not None else {r.scope: r.amount for r in before.intended.reserved}
     taken_now = {r.scope: r.amount for r in intended.reserved}
     # Sent again on another day it counts on that day: what its last call held would be given back by nobody.
@@ -205,6 +207,8 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
     words = words_of(question, verdict)
     judged = GateJudged(question=question, verdict=verdict)
     if verdict.decision == "abandon" and verdict.code in _TOLD:
+        if wish.name in turn.attempt.boundary.in_doubt:  # it may have happened: a no only says not to send it again
+            return Parked("doubt", "effect.in_doubt", words)
         raise await _refuse(turn, wish, judged, words)
     if verdict.decision == "abandon":
         cancel = turn.attempt.boundary.cancel

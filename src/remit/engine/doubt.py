@@ -42,7 +42,9 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     if told is not None and await _take_word(turn, wish, told):
         return False
     why = ""
-    if effect.doubt == "probe" and view.intention not in wish.probed:
+    if not _is_same_other_side(effect, view):
+        why = "the code talks to another connector or version since, which can't know of it"
+    elif effect.doubt == "probe" and view.intention not in wish.probed:
         wish.probed.add(view.intention)
         why = await _probe(turn, wish, view)
         if attempt.boundary.effects[wish.name].settled is not None:
@@ -51,23 +53,36 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         wish.times_sent_again += 1
         wish.is_sent_again = True
         return True
+    if view.intention in turn.host.outstanding:
+        why = "its call has not returned in this process, and may still do it"
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
     return False
 
 
+def _is_same_other_side(effect: Effect[Any], view: EffectView) -> bool:
+    """Whether the code still talks to whom the intention was sent to."""
+    crossing = view.judged.question.effect
+    assert crossing is not None  # the fold saw to it
+    return (crossing.bound.connector, crossing.bound.version) == (effect.connector, effect.version)
+
+
 async def _take_word(turn: Turn, wish: Wish, told: Resolved) -> bool:
-    """Settle as a person said. False where the outcome that they gave does not fit the effect's type."""
+    """Settle as a person said. False where the call runs here all the same.
+
+    It happened also where the outcome that they gave does not fit the effect's type: then only that is lost.
+    """
     effect = wish.effect
     assert isinstance(effect, Effect)
+    if told.fact.intended in turn.host.outstanding:
+        return False
     if told.fact.state == "did_not_happen":
         answered = Answered("did_not_happen", None, DidNotHappen(f"{told.by} said so"), 0)
     else:
         given = msgspec.json.decode(told.value or b"{}").get("outcome")
         try:
             outcome = effect.codec.read(msgspec.json.encode(given), where=wish.name)
-        except ValueUnreadable as exc:
-            wish.doubt = exc
-            return False
+        except ValueUnreadable:
+            outcome = given  # nor can it be written
         answered = Answered("ok", outcome, None, 0)
     await settle(turn, wish, answered, found="person", item=told.item)
     turn.attempt.parking.wake()

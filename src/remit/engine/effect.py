@@ -24,11 +24,12 @@ from remit.engine.halt import Parked
 from remit.engine.outcome import detail_of
 from remit.engine.port import Permit, touch
 from remit.engine.question import Wish
+from remit.engine.race import has_lost
 from remit.engine.settling import is_lost, settle
 from remit.engine.signals import AttemptClosed
 from remit.engine.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.turn import Turn
-from remit.errors import DefinitionIncompatible, EffectFailed, Tampered, ValueRefused, ValueUnreadable
+from remit.errors import DefinitionIncompatible, EffectFailed, ValueRefused, ValueUnreadable
 from remit.facts.entry import SALT_BYTES
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
@@ -38,25 +39,24 @@ CALLS_MAX = 3  # of one effect in one attempt, each after it was known that the 
 Go = Callable[[Turn, Wish], Coroutine[Any, Any, Any]]
 
 
-async def perform(turn: Turn, effect: Effect[Any], name: str, request: Any, rests_on: tuple[str, ...]) -> Any:
+async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Any:
     """The outcome of one call of an effect, recorded or new.
 
-    Raises EffectFailed, Denied, Conflict, ValueRefused (nothing was done), or AttemptClosed.
+    data: the request's bytes, from when the call was named. Raises EffectFailed, Denied, Conflict, AttemptClosed.
     """
     attempt = turn.attempt
     attempt.unbegun.pop(name, None)
     with attempt.parking.open_call():
         try:
-            recorded = await attempt.recall(name)
+            recorded = await attempt.recall(name, "effect")
         except asyncio.CancelledError:
             _see_to(turn, effect, name)
             raise
-        data, _ = effect.request_codec.write(request, where=name)
-        check_request(turn, name, data)
+        check_same(turn, name, data)
         if recorded is not None:
             return recall_outcome(turn, effect, recorded)
         wish = Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=attempt.replay.is_whole())
-        attempt.meet(wish)
+        await attempt.meet(wish)
         return await seen_through(turn, wish, _go)
 
 
@@ -72,6 +72,8 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
         if not task.done():
             wish.let_go()
             turn.attempt.parking.outlive(task)
+            if not has_lost():
+                turn.attempt.let_go.add(wish.name)
         raise
 
 
@@ -159,10 +161,7 @@ def recall_outcome(turn: Turn, effect: Outward[Any], recorded: Recorded) -> Any:
     fact = recorded.fact
     if isinstance(fact, EffectRefused):
         raise denied(fact, detail_of(recorded.value), recorded.name)
-    if not isinstance(fact, EffectSettled):
-        what = f"{recorded.name!r} of run {turn.attempt.run_id!r} is recorded as {recorded.kind}"
-        turn.attempt.close(Tampered(f"{what}, and the flow asks for an effect."))
-        raise AttemptClosed
+    assert isinstance(fact, EffectSettled)  # `recall` saw to it
     return outcome_of(turn, effect, recorded.name, fact, recorded.value)
 
 
@@ -185,23 +184,25 @@ def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettl
     raise failed
 
 
-def check_request(turn: Turn, name: str, data: bytes) -> None:
-    """Whether these bytes may be asked for. Raises ValueRefused; AttemptClosed where another request was intended."""
-    _check_size(data, name)
-    _check_same(turn, name, data)
-
-
-def _check_size(data: bytes, name: str) -> None:
+def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
+    """The bytes of a request, from here on the only form of it. Raises ValueRefused: nothing was done."""
+    data: bytes
+    data, _ = effect.request_codec.write(request, where=name)
     if len(data) > REQUEST_BYTES_MAX:
         raise ValueRefused(
             f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}", where=f"the request of {name}"
         )
+    return data
 
 
-def _check_same(turn: Turn, name: str, data: bytes) -> None:
-    """After an intention the request is what it is: code that would now send another one is another code."""
-    view = turn.attempt.boundary.effects.get(name)
-    if view is not None and view.request != data:
+def check_same(turn: Turn, name: str, data: bytes) -> None:
+    """After an intention, or a no, the request is what it is: code that would send another one is another code."""
+    view, calls = turn.attempt.boundary.effects.get(name), turn.attempt.view.calls
+    settled_as = view.request if view is not None else None
+    refused = calls[name].fact if name in calls else None
+    if settled_as is None and isinstance(refused, EffectRefused) and refused.ask:
+        settled_as = turn.attempt.boundary.asks[refused.ask].request
+    if settled_as is not None and settled_as != data:
         turn.attempt.close(DefinitionIncompatible((name,), (f"{name} with another request",)))
         turn.attempt.check_open()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from remit.engine.attempt import Attempt
 from remit.engine.crossing import may_go_on
-from remit.engine.halt import Ended, Halt, Parked, Reason, ended
+from remit.engine.halt import Again, Ended, Halt, Parked, Reason, ended
 from remit.engine.outcome import Outcome, detail
 from remit.engine.posts import notice, words_of_cancel
 from remit.engine.standing import look
@@ -96,10 +96,14 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome:
     if attempt.closed_by is not None:
         raise attempt.closed_by
     cancel = attempt.boundary.cancel
-    if cancel is not None and isinstance(halt, Parked):
+    if cancel is not None and not isinstance(halt, Ended):
         halt = ended("cancelled", words_of_cancel(cancel.by, cancel.reason), item=cancel.item)
     if isinstance(halt, Ended) and attempt.boundary.in_doubt:
         halt = _doubtful(attempt, halt)
+    if isinstance(halt, Again):
+        if not attempt.boundary.in_doubt:
+            raise Moved("turn")
+        halt = _doubtful(attempt)
     if isinstance(halt, Parked):
         return await _park(attempt, halt)
     judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]

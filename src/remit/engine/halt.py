@@ -2,6 +2,7 @@
 
     Parked    the run waits: for mended code, a person's answer, an effect in doubt, evidence, or the gate
     Ended     the run is over
+    Again     the flow is begun anew, in another turn
 
 A halt lets what is under way at the outside finish and be settled; only then is it written.
 """
@@ -52,7 +53,12 @@ class Ended:
         return Status(self.fact.status)
 
 
-Halt = Parked | Ended
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The flow is begun anew in a turn of its own: it gave up a call that was under way outside."""
+
+
+Halt = Parked | Ended | Again
 
 
 def ended(code: str, words: str, *, item: str = "", judged: GateJudged | None = None, name: str | None = None) -> Ended:

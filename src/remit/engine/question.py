@@ -30,6 +30,7 @@ from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
 from remit.facts.kinds import Reservation
 
+ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answer
 REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
 
 _KEY_TAG = b"remit/key/1\n"
@@ -89,10 +90,14 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     own = boundary.effects.get(wish.name)
     needs, unanswered = await _needs(turn, wish, rules.needs)
     needs = [*needs, *wish.asks]
-    names = sorted({*rules.evidence, *wish.rests_on})
-    evidence = [_basis(turn, name) for name in names]
-    bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
     business, rival = await _rival(turn, wish)
+    ceilings = [await _limit(turn, wish, cap, own) for cap in rules.ceilings]
+    wanted = await _wanted(turn, wish, rules)
+    # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
+    own = boundary.effects.get(wish.name)
+    names = sorted({*rules.evidence, *wish.rests_on})
+    evidence = [_basis(turn, wish.name, name) for name in names]
+    bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
     crossing = Crossing(
         bound=bound,
         business=business,
@@ -104,14 +109,14 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     return msgspec.structs.replace(
         _frame(turn, authority),
         answer=_answer(authority, boundary, wish, bound, own),
-        ceilings=[await _limit(turn, wish, cap, own) for cap in rules.ceilings],
+        ceilings=ceilings,
         doubts=[name for name in boundary.in_doubt if name != wish.name and name not in turn.attempt.under_way],
         effect=crossing,
         evidence=evidence,
         forbidden=rules.forbidden,
         needs=needs,
         unanswered=unanswered,
-        wanted=await _wanted(turn, wish, rules),
+        wanted=wanted,
     )
 
 
@@ -183,21 +188,22 @@ async def _ask(turn: Turn, wish: Wish, name: str) -> Any:
     token = place.set("effect")  # it may look, and may not cross
     try:
         said = predicate(wish.effect.request_codec.read(wish.data, where=wish.name))
-        return await said if inspect.isawaitable(said) else said
+        async with asyncio.timeout(ASK_SECONDS):  # no answer is no yes
+            return await said if inspect.isawaitable(said) else said
     except Exception as exc:
         return exc
     finally:
         place.reset(token)
 
 
-def _basis(turn: Turn, name: str) -> Basis:
-    view = turn.attempt.boundary.evidence.get(name)
+def _basis(turn: Turn, call: str, name: str) -> Basis:
+    view = turn.attempt.boundary.evidence_for(call, name)
     if view is None:
         return Basis(name=name)
     policy = turn.host.standing.authority.policy
     until = ruling.evidence_until(policy, name, view.fact.as_of, view.fact.until)
     relied = view.relied if view.relied != view.digest else ""
-    return Basis(digest=view.digest, failed=name in turn.unreadable, name=name, relied=relied, until=until)
+    return Basis(digest=view.digest, failed=view.call in turn.unreadable, name=name, relied=relied, until=until)
 
 
 def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, is_asked: bool) -> Bound:

@@ -48,10 +48,15 @@ def decide(marks: list[Contestant], winner: int) -> None:
         mark.has_lost = position != winner
 
 
+def has_lost() -> bool:
+    """Whether the calling code runs under a contestant that lost."""
+    mark = _racing_for.get()
+    while mark is not None and not mark.has_lost:
+        mark = mark.outer
+    return mark is not None
+
+
 def check_not_lost() -> None:
     """Raises CancelledError under a contestant that lost: it begins and records nothing any more."""
-    mark = _racing_for.get()
-    while mark is not None:
-        if mark.has_lost:
-            raise asyncio.CancelledError("another call won this race")
-        mark = mark.outer
+    if has_lost():
+        raise asyncio.CancelledError("another call won this race")

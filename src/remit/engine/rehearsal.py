@@ -22,7 +22,7 @@ from remit.engine.signals import AttemptClosed, is_closing
 from remit.engine.turn import Turn
 from remit.errors import DefinitionIncompatible, Denied, StepError, ValueUnreadable
 from remit.facts.entry import Pen
-from remit.facts.view import Recorded, RunView
+from remit.facts.view import CallKind, Recorded, RunView
 
 Fit = Literal["compatible", "compatible after the gate", "incompatible"]
 
@@ -51,8 +51,11 @@ class _Rehearsal(Attempt):
 
     __slots__ = ("wish",)
 
-    async def recall(self, name: str) -> Recorded | None:
+    async def recall(self, name: str, kind: CallKind) -> Recorded | None:
         self.check_open()
+        if not self.view.fits(name, kind):
+            self.close(DefinitionIncompatible((name,), (f"{name} as {kind}",)))
+            self.check_open()
         self.unasked.discard(name)
         return await self.replay.take(name)
 
@@ -60,7 +63,7 @@ class _Rehearsal(Attempt):
         self.close(_NextCall(name))
         self.check_open()
 
-    def meet(self, wish: Wish) -> None:
+    async def meet(self, wish: Wish) -> None:
         self.wish = wish
         self.check_may_begin(wish.name)
 

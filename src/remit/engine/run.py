@@ -162,7 +162,8 @@ class Run:
                 hint="Declare it with `@remit.effect`.",
             )
         name, names = self._take(fn.name), tuple(rests_on)
-        return Call(self._attempt, name, lambda: effect.perform(self._turn, fn, name, request, names))
+        data = effect.request_of(fn, name, request)  # now: what the caller changes later is another request
+        return Call(self._attempt, name, lambda: effect.perform(self._turn, fn, name, data, names))
 
     def transact_call(self, fn: Transaction[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
         """Name a transaction without beginning it."""
@@ -171,7 +172,8 @@ class Run:
             hint = "Declare it with `@remit.transaction`."
             raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
         name, names = self._take(fn.name), tuple(rests_on)
-        return Call(self._attempt, name, lambda: transaction.perform(self._turn, fn, name, request, names))
+        data = effect.request_of(fn, name, request)
+        return Call(self._attempt, name, lambda: transaction.perform(self._turn, fn, name, data, names))
 
     def approve_call(
         self,
@@ -188,7 +190,8 @@ class Run:
         """Name a question without asking it."""
         approval = Approval(roles, within, alone=alone, immaterial=immaterial)
         path_, names = self._take(check_name(name, "name of a question")), tuple(rests_on)
-        return Call(self._attempt, path_, lambda: approve.perform(self._turn, path_, payload, approval, names))
+        data = approve.payload_of(path_, payload)
+        return Call(self._attempt, path_, lambda: approve.perform(self._turn, path_, data, approval, names))
 
     def _take(self, base: str) -> str:
         check_in_flow(base)

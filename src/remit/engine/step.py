@@ -36,7 +36,7 @@ async def perform(
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
     attempt.unbegun.pop(name, None)
     with attempt.parking.open_call():
-        recorded = await attempt.recall(name)
+        recorded = await attempt.recall(name, "step")
         if recorded is None:
             attempt.check_may_begin(name)
             return await compute(attempt, step, name, call, threads)
@@ -85,11 +85,15 @@ async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]
     return await outcome if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
 
 
-async def in_thread(threads: Executor, function: Callable[[], Any]) -> Any:
-    """Run a plain function off the loop, with the context of the caller."""
-    context = contextvars.copy_context()
-    result = await asyncio.get_running_loop().run_in_executor(threads, context.run, _without_stop, function)
-    return result
+async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Callable[[], None] | None = None) -> Any:
+    """Run a plain function off the loop, with the context of the caller.
+
+    on_over: called when it returned or will never begin; whoever stopped waiting for it does not stop it.
+    """
+    call = threads.submit(contextvars.copy_context().run, _without_stop, function)
+    if on_over is not None:
+        call.add_done_callback(lambda _: on_over())
+    return await asyncio.wrap_future(call)
 
 
 async def fail(attempt: Attempt, name: str, exc: BaseException, took: int) -> StepError:

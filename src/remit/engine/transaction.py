@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from remit.engine.crossing import cross
-from remit.engine.effect import check_request, outcome_of, recall_outcome, salt_of, seen_through
+from remit.engine.effect import check_same, outcome_of, recall_outcome, salt_of, seen_through
 from remit.engine.flow import is_async
 from remit.engine.outcome import detail
 from remit.engine.place import place
@@ -77,7 +77,7 @@ def transaction(
     return declare if fn is None else declare(fn)
 
 
-async def perform(turn: Turn, effect: Transaction[Any], name: str, request: Any, rests_on: tuple[str, ...]) -> Any:
+async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Any:
     """The outcome of one transaction, recorded or new.
 
     Raises EffectFailed where it rolled back, Denied, Conflict, CallRefused, ValueRefused, AttemptClosed.
@@ -85,13 +85,12 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, request: Any,
     attempt = turn.attempt
     attempt.unbegun.pop(name, None)
     with attempt.parking.open_call():
-        recorded = await attempt.recall(name)
-        data, _ = effect.request_codec.write(request, where=name)
-        check_request(turn, name, data)
+        recorded = await attempt.recall(name, "effect")
+        check_same(turn, name, data)
         if recorded is not None:
             return recall_outcome(turn, effect, recorded)
         wish = Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=attempt.replay.is_whole())
-        attempt.meet(wish)
+        await attempt.meet(wish)
         if turn.risk not in ("low", "medium"):
             raise CallRefused(
                 f"{name} is a transaction in a flow of high risk; nothing was done.",

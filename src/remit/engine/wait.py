@@ -83,7 +83,7 @@ async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) ->
 
 
 async def _recorded_winner(attempt: Attempt, name: str, racing: int) -> int:
-    recorded = await attempt.recall(name)
+    recorded = await attempt.recall(name, "race")
     fact = recorded.fact if recorded is not None else None
     if not isinstance(fact, RaceWon) or fact.of != racing:
         attempt.close(DefinitionIncompatible((name,), (f"{name} of {racing}",)))

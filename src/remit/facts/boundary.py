@@ -120,7 +120,7 @@ class EvidenceView:
     """A piece of evidence: as the flow relied on it, and as it stands now."""
 
     name: str
-    call: str  # name of the call that took it
+    call: str  # name of the call that stated it: "a/run.evidence.quote"
     salt: bytes
     relied: str  # digest
     digest: str
@@ -135,7 +135,7 @@ class Boundary:
 
     effects: dict[str, EffectView] = field(default_factory=dict)  # by name of the call
     asks: dict[str, AskView] = field(default_factory=dict)  # by id, in the order of asking
-    evidence: dict[str, EvidenceView] = field(default_factory=dict)  # by its name
+    evidence: dict[str, EvidenceView] = field(default_factory=dict)  # by the call that stated it
     resolved: dict[str, Resolved] = field(default_factory=dict)  # by hash of the intention
     cancel: Cancelled | None = None
     judged: GateJudged | None = None  # the newest judgement that did not let the run go on
@@ -145,6 +145,8 @@ class Boundary:
     _in_doubt: dict[str, None] = field(default_factory=dict)  # names, in the order of intending
     _reserved: dict[str, int] = field(default_factory=dict)  # by scope: what happened, or may have
     _asked_last: dict[str, AskView] = field(default_factory=dict)  # by call
+    _evidence_newest: dict[tuple[str, str], EvidenceView] = field(default_factory=dict)  # by branch and name
+    _evidence_known: dict[str, tuple[bytes, EvidenceTaken]] = field(default_factory=dict)  # by digest
     _permitted: GateJudged | None = None  # said `resume`, and what it permits has to follow
     _permitted_name: str | None = None
 
@@ -152,6 +154,11 @@ class Boundary:
     def in_doubt(self) -> list[str]:
         """Names of effects that were intended and never settled."""
         return list(self._in_doubt)
+
+    @property
+    def waiting(self) -> list[str]:
+        """Names of calls whose question is open, or answered and not used yet."""
+        return [call for call, ask in self._asked_last.items() if not ask.voided and not ask.used_by]
 
     @property
     def is_awaiting(self) -> bool:
@@ -172,6 +179,23 @@ class Boundary:
         own = self.effects.get(without)
         taken = own.intended.reserved if own is not None and own.state in ("ok", "in_doubt") else ()
         return self._reserved.get(scope, 0) - sum(each.amount for each in taken if each.scope == scope)
+
+    def evidence_for(self, call: str, name: str) -> EvidenceView | None:
+        """What a call rests on under this name: stated last in its own branch, else in those around it, outwards."""
+        branch = _branch_of(call)
+        while True:
+            view = self._evidence_newest.get((branch, name))
+            if view is not None or not branch:
+                return view
+            branch = _branch_of(branch[:-1])
+
+    def evidence_with(self, digest: str) -> tuple[bytes, EvidenceTaken] | None:
+        """Value and newest taking of evidence, by its digest: as it was when something was bound to it."""
+        return self._evidence_known.get(digest)
+
+    def state(self, view: EvidenceView) -> None:
+        """The flow stated this fact. It counts from here on, and is folded again when it is written."""
+        self.evidence[view.call] = self._evidence_newest[_branch_of(view.call), view.name] = view
 
     # -- folding ------------------------------------------------------------------------------------------------------
 
@@ -205,7 +229,7 @@ class Boundary:
         elif isinstance(fact, EffectSettled):
             self._settle(entry, fact)
         elif isinstance(fact, EffectRefused):
-            self._refuse(fact)
+            self._refuse(entry.header.name, fact)
         elif isinstance(fact, ApprovalAsked):
             self._ask(entry, fact)
         elif isinstance(fact, ApprovalVoided):
@@ -283,7 +307,9 @@ class Boundary:
         for taken in intended.reserved:
             self._reserved[taken.scope] = self._reserved.get(taken.scope, 0) + sign * taken.amount
 
-    def _refuse(self, fact: EffectRefused) -> None:
+    def _refuse(self, name: str | None, fact: EffectRefused) -> None:
+        if name in self._in_doubt:
+            raise Illegal("a refusal of what may have happened")
         if fact.ask:
             ask = self._open_or_decided(fact.ask)
             if ask.decided is None or ask.decided.item != fact.item or ask.decided.fact.choice != "deny":
@@ -330,15 +356,20 @@ class Boundary:
         return ask
 
     def _take_evidence(self, entry: Read, fact: EvidenceTaken) -> None:
-        header, known = entry.header, self.evidence.get(fact.evidence)
-        if entry.value is None or entry.salt is None or header.value is None:
-            raise Illegal("evidence without a value")
-        if not fact.again:
-            call = header.name or ""
-            self.evidence[fact.evidence] = EvidenceView(
-                fact.evidence, call, entry.salt, header.value, header.value, entry.value, fact, header.epoch
-            )
-            return
-        if known is None or known.salt != entry.salt:
-            raise Illegal("evidence taken again that was never taken")
-        known.digest, known.value, known.fact, known.epoch = header.value, entry.value, fact, header.epoch
+        header = entry.header
+        if entry.value is None or entry.salt is None or header.value is None or header.name is None:
+            raise Illegal("evidence without a value, or without the call that stated it")
+        known, digest = self.evidence.get(header.name), header.value
+        self._evidence_known[digest] = entry.value, fact
+        if fact.again:
+            if known is None or (known.name, known.salt) != (fact.evidence, entry.salt):
+                raise Illegal("evidence taken again that was never taken")
+            known.digest, known.value, known.fact, known.epoch = digest, entry.value, fact, header.epoch
+        elif known is None:  # else this turn stated it, and may have stated it anew since
+            name = fact.evidence
+            self.state(EvidenceView(name, header.name, entry.salt, digest, digest, entry.value, fact, header.epoch))
+
+
+def _branch_of(call: str) -> str:
+    """The branch that a call is made in, as its path begins: "a/" of "a/pay"; "" for the run itself."""
+    return call[: call.rfind("/") + 1]

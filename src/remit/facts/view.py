@@ -31,6 +31,16 @@ from remit.facts.kinds import (
 )
 from remit.facts.machine import POSTED, VALUED, Status, move
 
+CallKind = Literal["step", "effect", "question", "race"]
+
+_CALL_KINDS: dict[str, CallKind] = {
+    "StepDone": "step",
+    "StepFailed": "step",
+    "EffectSettled": "effect",
+    "ApprovalUsed": "question",
+    "RaceWon": "race",
+}
+
 Completion = StepDone | StepFailed | ValueDrawn | RaceWon | EffectSettled | EffectRefused | ApprovalUsed | EvidenceTaken
 
 
@@ -93,6 +103,18 @@ class RunView:
     def worker_of(self, epoch: int) -> str | None:
         """Who took the attempt of this epoch."""
         return self.workers.get(epoch)
+
+    def fits(self, name: str, kind: CallKind) -> bool:
+        """Whether the journal knows the call as this kind, or knows none of this name.
+
+        A question that waits may be asked for by an effect and by the flow: it is then void, and says so.
+        """
+        recorded = self.calls.get(name)
+        if recorded is not None and not isinstance(recorded.fact, EffectRefused):
+            return _CALL_KINDS.get(recorded.kind) == kind
+        if name in self.boundary.effects:
+            return kind == "effect"
+        return self.boundary.last_ask_of(name) is None or kind in ("effect", "question")
 
     @property
     def code(self) -> str:

@@ -1,0 +1,244 @@
+"""Code that asks for something else than the journal has, at the boundary: refused before anything happens outside."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from remit import Contract
+from tests.spec.conftest import Storage
+
+HOUR = timedelta(hours=1)
+OPS = "user:ops"
+
+
+def flow_of(body: Callable[..., Any], **contract: Any) -> remit.Flow[Any]:
+    return remit.flow(contract=Contract(version="1", resume="anyone", **contract), name="flow")(body)
+
+
+class Mending(Exception):
+    pass
+
+
+async def test_a_recorded_answer_is_given_to_no_other_payload(storage: Storage):  # proves: APR-1, APR-7, APR-10
+    payload, fails, seen = {"pay": "acme"}, [True], list[str]()
+
+    @remit.step
+    async def later() -> None:
+        if fails.pop():
+            raise Mending
+
+    async def body(run: remit.Run) -> str:
+        yes = await run.approve("supplier", dict(payload), roles={"director"}, within=HOUR)
+        seen.append(payload["pay"])
+        await run.step(later)
+        return yes.by
+
+    flow = flow_of(body)
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        await rt.run(flow, id="r")
+        [ask] = await rt.inbox()
+        await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
+        with pytest.raises(remit.StepError):
+            await rt.resume(flow, "r")
+        payload["pay"], fails[:] = "crook-inc", [False]
+        with pytest.raises(remit.DefinitionIncompatible):
+            await rt.resume(flow, "r")
+        assert seen == ["acme"]
+        payload["pay"] = "acme"
+        assert (await rt.resume(flow, "r")).value == "user:dana"
+
+
+async def test_a_recorded_no_is_given_to_no_other_request(storage: Storage):  # proves: APR-7, LOG-2
+    paid, amount = list[int](), [100]
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> None:
+        paid.append(request)
+
+    @remit.step
+    async def later() -> None:
+        raise Mending
+
+    async def body(run: remit.Run) -> None:
+        try:
+            await run.effect(pay, amount[0])
+        except remit.Denied:
+            await run.step(later)
+
+    rule = remit.Rule(approval=remit.Approval({"director"}, HOUR))
+    flow = flow_of(body, effects={"pay": rule})
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        await rt.run(flow, id="r")
+        [ask] = await rt.inbox()
+        await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
+        with pytest.raises(remit.StepError):
+            await rt.resume(flow, "r")
+        amount[0] = 1
+        with pytest.raises(remit.DefinitionIncompatible):
+            await rt.resume(flow, "r")
+        assert paid == []
+
+
+async def test_an_effect_that_became_a_step_of_its_name_is_not_done_again(storage: Storage):  # proves: FX-2, RUN-4
+    paid = list[int]()
+
+    @remit.effect(name="pay")
+    async def effect(request: int, *, key: str) -> None:
+        paid.append(request)
+        raise ConnectionError
+
+    @remit.step(name="pay")
+    async def step(request: int) -> None:
+        paid.append(request)
+
+    async def before(run: remit.Run) -> None:
+        await run.effect(effect, 1)
+
+    async def after(run: remit.Run) -> None:
+        await run.step(step, 1)
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow_of(before), id="r")).status == "in_doubt"
+        with pytest.raises(remit.DefinitionIncompatible) as refused:
+            await rt.resume(flow_of(after), "r")
+        assert refused.value.code == "definition_incompatible"
+        assert paid == [1]
+        assert [told.state for told in await rt.effects("r")] == ["in_doubt"]
+
+
+async def test_a_renamed_effect_does_not_escape_the_question_about_it(storage: Storage):  # proves: APR-1, GATE-2
+    paid = list[str]()
+
+    def effect_of(name: str) -> remit.Effect[None]:
+        @remit.effect(name=name)
+        async def pay(request: int, *, key: str) -> None:
+            paid.append(name)
+
+        return pay
+
+    def flow_with(effect: remit.Effect[None], **contract: Any) -> remit.Flow[Any]:
+        async def body(run: remit.Run) -> None:
+            await run.effect(effect, 1)
+
+        return flow_of(body, **contract)
+
+    rule = remit.Rule(approval=remit.Approval({"director"}, HOUR))
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        await rt.run(flow_with(effect_of("pay"), effects={"pay": rule}), id="r")
+        [ask] = await rt.inbox()
+        await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
+        with pytest.raises(remit.DefinitionIncompatible):
+            await rt.resume(flow_with(effect_of("transfer")), "r")
+        assert paid == []
+
+
+async def test_a_doubt_is_not_ended_by_asking_somebody_else(storage: Storage):  # proves: FX-2
+    called = list[str]()
+
+    def flow_at(bank: str) -> remit.Flow[Any]:
+        async def find(request: int, *, key: str) -> remit.NotLanded:
+            return remit.NotLanded()
+
+        @remit.effect(name="pay", connector=bank, doubt="probe", probe=find, sink="dedupes")
+        async def pay(request: int, *, key: str) -> None:
+            called.append(bank)
+            raise ConnectionError if bank == "A" and len(called) < 9 else Mending
+
+        async def body(run: remit.Run) -> None:
+            await run.effect(pay, 1)
+
+        return flow_of(body)
+
+    @remit.effect(name="pay", connector="A")
+    async def silent(request: int, *, key: str) -> None:
+        called.append("A")
+        raise ConnectionError
+
+    async def before(run: remit.Run) -> None:
+        await run.effect(silent, 1)
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow_of(before), id="r")).status == "in_doubt"
+        parked = await rt.resume(flow_at("B"), "r")
+        assert (parked.status, called) == ("in_doubt", ["A"])
+        assert "another connector" in parked.reason
+
+
+async def test_a_call_that_was_given_up_under_way_is_awaited_before_another_begins(storage: Storage):  # proves: FX-11
+    paid = list[str]()
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> str:
+        paid.append(key)
+        await asyncio.sleep(0.05)
+        return "paid"
+
+    async def body(run: remit.Run) -> str:
+        for _ in range(3):
+            try:
+                return await asyncio.wait_for(run.effect(pay, 1), 0.01)
+            except TimeoutError:
+                continue
+        return "gave up"
+
+    flow = flow_of(body)
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).value == "paid"
+        assert len(paid) == 1
+        assert await rt.verify("r") is None
+
+
+async def test_a_request_is_what_it_was_when_the_call_was_made(storage: Storage):  # proves: FX-4
+    paid = list[str]()
+
+    @remit.effect
+    async def pay(request: dict[str, str], *, key: str) -> None:
+        paid.append(request["to"])
+
+    async def body(run: remit.Run) -> None:
+        order, calls = {"to": ""}, []
+        for to in ("acme", "bolt", "cy"):
+            order["to"] = to
+            calls.append(run.effect(pay, order))
+        await run.gather(*calls)
+
+    async with storage.open() as rt:
+        await rt.run(flow_of(body), id="r")
+        assert sorted(paid) == ["acme", "bolt", "cy"]
+
+
+async def test_a_no_to_sending_again_is_no_word_about_what_happened(storage: Storage):  # proves: FX-2, LOG-2
+    paid = list[str]()
+
+    @remit.effect(doubt="resend", sink="dedupes")
+    async def pay(request: int, *, key: str) -> str:
+        paid.append(key)
+        raise ConnectionError
+
+    async def body(run: remit.Run) -> str:
+        try:
+            return str(await run.effect(pay, 1))
+        except remit.Denied:
+            return "as if nothing was sent"
+
+    flow = flow_of(body)
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        await rt.grant(OPS, "operator", by="user:dana")
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        await rt.set_policy({"version": "1", "approvals": {"pay": {"roles": ["director"], "within": "1h"}}}, by=OPS)
+        await rt.resume(flow, "r")
+        [ask] = await rt.inbox()
+        await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
+        parked = await rt.resume(flow, "r")
+        assert (parked.status, parked.waiting_on, len(paid)) == ("in_doubt", "doubt", 2)
+        assert [told.state for told in await rt.effects("r")] == ["in_doubt"]
