@@ -88,7 +88,12 @@ def _evidence(question: Question) -> tuple[str, str]:
     if not question.evidence:
         return "rests on no evidence", ""
     seen = "; ".join(f"{basis.name}: {_basis(question, basis)}" for basis in question.evidence)
-    return seen, f"as the flow relied on it, or as a person approved it since, and fresh at {_moment(question.now)}"
+    required = f"as the flow relied on it, or as a person approved it since, and fresh at {_moment(question.now)}"
+    is_asked = bool(question.needs or question.unanswered)
+    if not is_asked and any(basis.relied and basis.relied != basis.digest for basis in question.evidence):
+        # The request was made from what has changed, and code that is replayed makes the same request again.
+        required += "; no rule asks a person here: cancel this run and open a new one"
+    return seen, required
 
 
 def _policy(question: Question) -> tuple[str, str]:

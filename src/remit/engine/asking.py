@@ -1,7 +1,8 @@
 """Asking: what happens at a crossing that may not go on yet, and how a person is asked.
 
     an effect in doubt     the call waits until it is settled
-    evidence               the call waits; an answer that rested on it is void
+    evidence               the call waits; an answer that rested on it is void. What only changed is put to the
+                           person whom a rule asks anyway
     approval               a person is asked, once; what changed since makes the question a new one
 
 A question binds what it is about, byte for byte. It is asked in the commit that says why, and
@@ -37,6 +38,8 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
     """Write down what holds the call, and ask whom it takes; what it waits for. Raises Moved, AttemptClosed."""
     verdict, question = judged.verdict, judged.question
     held = {finding.check for finding in verdict.findings if not finding.ok}
+    if "approval" in held and _is_readable(question):
+        held.discard("evidence")  # it changed, and whoever is asked anyway says whether the request holds all the same
     reason = next(reason for check, reason in _REASONS if check in held)
     ask = turn.attempt.boundary.ask_of(wish.name)
     stale = _stale(ask, question)
@@ -56,6 +59,11 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         conditions = Conditions(fence=fence, post_seq=question.post, marks=tuple(marks))
         await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
     return Parked(reason, verdict.code, words)
+
+
+def _is_readable(question: Question) -> bool:
+    """Whether all that the call rests on is there and fresh, changed or not."""
+    return all(basis.digest and not basis.failed and question.now <= basis.until for basis in question.evidence)
 
 
 def _about(judged: GateJudged) -> object:

@@ -147,7 +147,7 @@ def shown(view: RunView, ask: AskView) -> Ask:
         payload=msgspec.json.decode(ask.request),
         difference=None if before is None else difference(before.request, ask.request, immaterial),
         void=() if before is None else tuple(before.voided),
-        evidence=tuple(_evidence(view, name) for name in asked.bound.evidence),
+        evidence=tuple(_evidence(view, name, digest) for name, digest in asked.bound.evidence.items()),
         roles=tuple(tuple(group) for group in asked.bound.roles),
         alone=_may_alone(needs),
         asked_at=ask.at,
@@ -231,11 +231,13 @@ def _meaning(ask: AskView, choice: Choice) -> str:
     return f"{what} may happen, once, exactly as shown" if choice == "approve" else f"{what} must not happen"
 
 
-def _evidence(view: RunView, name: str) -> Evidence:
-    known = view.boundary.evidence.get(name)
+def _evidence(view: RunView, name: str, digest: str) -> Evidence:
+    """As the question is bound to it, whatever was stated under this name elsewhere or since."""
+    known = view.boundary.evidence_with(digest)
     if known is None:
         return Evidence(name, None, 0, 0)
-    return Evidence(name, msgspec.json.decode(known.value), known.fact.as_of, known.fact.until)
+    value, fact = known
+    return Evidence(name, msgspec.json.decode(value), fact.as_of, fact.until)
 
 
 def _state(ask: AskView) -> Literal["open", "approved", "denied", "void", "used"]:

@@ -3,6 +3,7 @@
     take        the flow states a fact; it is recorded, and a replay states the same
     take_again  before a crossing, where a fetcher was given: after a pause, or when the time is over
 
+Branches that state the same name state two facts: a call rests on the one that is nearest to it.
 A fact taken again keeps its salt, so that equal values have equal digests: the same means
 refreshed, another one is for the gate to judge. A fetcher that fails is a no.
 """
@@ -32,6 +33,7 @@ from remit.facts.names import check_id
 from remit.facts.value import Codec, codec_for
 
 MICROSECOND = timedelta(microseconds=1)
+AHEAD_US = 5_000_000  # clocks of suppliers may run ahead by less; nothing is fresh for longer by it
 _PLAIN: Codec[Any] = codec_for(Any)
 
 
@@ -49,20 +51,21 @@ def take(
     attempt = turn.attempt
     attempt.check_open()
     check_id(name, "name of evidence")
-    fact = _fact(name, as_of, fresh_for)
+    _check_times(name, as_of, fresh_for)
     data, _ = _codec(value).write(value, where=call)
     if again is not None:
-        turn.fetchers[name] = again
-    if call in attempt.ridden:
-        known = attempt.boundary.evidence.get(name)
-        if known is None or value_digest(known.salt, data) != known.relied:
+        turn.fetchers[call] = again
+    recorded = attempt.ridden.get(call)
+    if recorded is not None:
+        if recorded.value != data:
             attempt.close(DefinitionIncompatible((call,), (f"{call} with another value",)))
             attempt.check_open()
         return
+    fact = _fact(name, as_of, fresh_for, attempt.writer.now())
     salt = os.urandom(SALT_BYTES)
     attempt.writer.ride_draft(attempt.writer.draft(fact, name=call, value=data, salt=salt))
     digest = value_digest(salt, data)
-    attempt.boundary.evidence[name] = EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch)
+    attempt.boundary.state(EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch))
 
 
 async def take_again(turn: Turn, wish: Wish) -> None:
@@ -70,7 +73,8 @@ async def take_again(turn: Turn, wish: Wish) -> None:
     attempt = turn.attempt
     demanded = turn.rules(wish.declared).evidence if wish.effect is not None else ()
     for name in sorted({*demanded, *wish.rests_on}):
-        view, fetcher = attempt.boundary.evidence.get(name), turn.fetchers.get(name)
+        view = attempt.boundary.evidence_for(wish.name, name)
+        fetcher = turn.fetchers.get(view.call) if view is not None else None
         if view is None or fetcher is None:
             continue
         policy = turn.host.standing.authority.policy
@@ -81,12 +85,13 @@ async def take_again(turn: Turn, wish: Wish) -> None:
             value = await _fetched(turn, fetcher)
             data, _ = _codec(value).write(value, where=name)
         except Exception:  # whatever it raised: what can't be read counts for nothing, and the finding says so
-            turn.unreadable.add(name)
+            turn.unreadable.add(view.call)
             continue
-        turn.unreadable.discard(name)
+        turn.unreadable.discard(view.call)
         now = attempt.writer.now()
         fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=now + view.fact.until - view.fact.as_of)
-        await attempt.append_if([attempt.writer.draft(fact, value=data, salt=view.salt)], Conditions())
+        draft = attempt.writer.draft(fact, name=view.call, value=data, salt=view.salt)
+        await attempt.append_if([draft], Conditions())
 
 
 async def _fetched(turn: Turn, fetcher: Callable[..., Any]) -> Any:
@@ -101,7 +106,7 @@ async def _fetched(turn: Turn, fetcher: Callable[..., Any]) -> Any:
         place.reset(token)
 
 
-def _fact(name: str, as_of: Any, fresh_for: Any) -> EvidenceTaken:
+def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:
     if not isinstance(as_of, datetime) or as_of.tzinfo is None or as_of.utcoffset() is None:
         raise CallRefused(
             f"The evidence {name!r} is as of {as_of!r}, which states no zone; nothing was recorded.",
@@ -114,7 +119,18 @@ def _fact(name: str, as_of: Any, fresh_for: Any) -> EvidenceTaken:
             code="evidence.fresh_for",
             hint="Give the time for which it may be relied on: `fresh_for=timedelta(hours=48)`.",
         )
+
+
+def _fact(name: str, as_of: datetime, fresh_for: timedelta, now: int) -> EvidenceTaken:
+    """Its time counts from what is stated, and never from later than now. Raises CallRefused `evidence.as_of`."""
     at = (as_of.astimezone(UTC) - EPOCH) // MICROSECOND
+    if at > now + AHEAD_US:
+        raise CallRefused(
+            f"The evidence {name!r} is as of {as_of.isoformat()}, which has not come yet; nothing was recorded.",
+            code="evidence.as_of",
+            hint="State since when it is so; whoever wrote a date in the future may not extend its time by it.",
+        )
+    at = min(at, now)
     return EvidenceTaken(as_of=at, evidence=name, until=at + fresh_for // MICROSECOND)
 
 

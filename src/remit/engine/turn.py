@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Turn:
     """One attempt of a flow in a process.
 
-    fetchers: how evidence is taken again, by its name. unreadable: names whose taking again failed.
+    fetchers: how evidence is taken again, by the call that stated it. unreadable: those whose taking again failed.
     permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
     so that what one call of this run takes is seen by the next. pinned_digest: of the contract that the run was
     opened under. risk: the higher of what was pinned and what the code declares. resume: groups of roles, of each of
