@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
+import apsw
 import pytest
 
 import remit
@@ -125,3 +126,51 @@ async def test_the_first_run_sees_the_keys_of_a_dict_sorted_as_a_resumption_will
             await rt.run(order, id="r")
         await rt.run(order, id="r")
     assert seen == [["a", "b"], ["a", "b"]]
+
+
+async def test_a_business_key_that_was_freed_by_hand_lets_a_second_run_do_the_same_business(tmp_path: Path):
+    """docs/guarantees.md: tables beside the journals are covered by no chain."""
+    paid: list[str] = []
+
+    @remit.effect(business_key="invoice")
+    async def pay(order: dict[str, str], *, key: str) -> None:
+        paid.append(order["invoice"])
+
+    @remit.flow(contract=OPEN)
+    async def settle(run: remit.Run) -> None:
+        await run.effect(pay, {"invoice": "I-7"})
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        await rt.run(settle, id="a")
+        assert (await rt.run(settle, id="b")).code == "idempotency_conflict"
+    connection = apsw.Connection(f"{tmp_path}/a.db")
+    connection.execute("DELETE FROM business_key")
+    connection.close()
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        assert (await rt.run(settle, id="c")).status == "completed"
+        assert [await rt.verify(id) for id in "abc"] == [None, None, None]
+    assert paid == ["I-7", "I-7"]
+
+
+async def test_steps_may_run_under_an_authority_that_has_just_changed_and_effects_may_not(tmp_path: Path):
+    """docs/guarantees.md GATE-4, docs/adr: a plain resume reads the authority and does not lock it."""
+    done: list[str] = []
+
+    @remit.step
+    async def look() -> None:
+        done.append("look")
+
+    @remit.effect
+    async def pay(amount: int, *, key: str) -> None:
+        done.append("pay")
+
+    @remit.flow(contract=remit.Contract(version="1", resume={"buyer"}))
+    async def purchase(run: remit.Run) -> None:
+        await rt.revoke("agent:buyer", "buyer", by="user:root")
+        await run.step(look)
+        await run.effect(pay, 1)
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        await rt.grant("agent:buyer", "buyer", by="user:root")
+        outcome = await rt.run(purchase, id="r", by="agent:buyer")
+        assert (outcome.status, outcome.code, done) == ("failed", "resume_denied", ["look"])
