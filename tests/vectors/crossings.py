@@ -76,7 +76,7 @@ class Purchase:
 
     def take_evidence(self, value: bytes = QUOTE, *, again: bool = False) -> None:
         fact = kinds.EvidenceTaken(again=again, as_of=AT, evidence="quote", until=AT + 48 * HOUR)
-        self.w.add(fact, name=None if again else "run.evidence.quote", value=value, salt=OTHER_SALT)
+        self.w.add(fact, name="run.evidence.quote", value=value, salt=OTHER_SALT)
         self.evidence = [Basis(digest=value_digest(OTHER_SALT, value), name="quote", until=AT + 48 * HOUR)]
 
     def crossing(self, call: str, request: bytes, *, effect: str, is_asked: bool) -> Crossing:

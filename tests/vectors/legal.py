@@ -19,7 +19,7 @@ class Boundary:
         self._effects: dict[str, Fields] = {}  # by call: fact of the newest intention, its hash, state
         self._asks: dict[str, Fields] = {}  # by id: fact, hash, whether it is void, the call that used it
         self._asked_last: dict[str, str] = {}  # by call: id
-        self._evidence: dict[str, str] = {}  # by name: salt
+        self._evidence: dict[str, tuple[str, str]] = {}  # by the call that stated it: name, salt
         self._decisions: list[tuple[Fields, str]] = []
         self._resolved: dict[str, tuple[Fields, str]] = {}  # by intention
         self._judged: Fields | None = None  # the question of the newest judgement that was not `resume`
@@ -41,10 +41,8 @@ class Boundary:
             self._intend(header, body, hash_, question)
         elif kind == "EffectSettled":
             self._settle(header, body)
-        elif kind == "EffectRefused" and body.get("ask"):
-            ask = self._standing(body["ask"])
-            self._check_decision(ask, body.get("item", ""), "deny")
-            ask["void"] = True
+        elif kind == "EffectRefused":
+            self._refuse(header, body)
         elif kind == "ApprovalAsked":
             self._ask(header, body, hash_)
         elif kind == "ApprovalVoided":
@@ -53,9 +51,9 @@ class Boundary:
             _demand(question is not None and not question["effect"]["bound"]["effect"])
             self._use(body["ask"], body["item"], header["name"])
         elif kind == "EvidenceTaken":
-            name = body["evidence"]
-            _demand(not body.get("again") or self._evidence.get(name) == header["salt"])
-            self._evidence[name] = header["salt"]
+            told = body["evidence"], header["salt"]
+            _demand(not body.get("again") or self._evidence.get(header["name"]) == told)
+            self._evidence[header["name"]] = told
 
     def end(self) -> None:
         _demand(self._permitted is None)
@@ -98,6 +96,13 @@ class Boundary:
         self.in_doubt.discard(header["name"])
         if body["state"] == "did_not_happen" and effect.get("approval"):
             self._asks[effect["approval"]]["used_by"] = ""
+
+    def _refuse(self, header: Fields, body: Fields) -> None:
+        _demand(header["name"] not in self.in_doubt)
+        if body.get("ask"):
+            ask = self._standing(body["ask"])
+            self._check_decision(ask, body.get("item", ""), "deny")
+            ask["void"] = True
 
     def _ask(self, header: Fields, body: Fields, hash_: str) -> None:
         call, last = body["call"], self._asks.get(self._asked_last.get(body["call"], ""))

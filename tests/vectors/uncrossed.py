@@ -6,7 +6,7 @@ import msgspec
 
 from remit.facts import kinds
 from remit.facts.judgement import Crossing
-from tests.vectors.crossings import ASK, AUTHORITY, HOUR, NEEDS, ORDER, QUOTE, SALT, Purchase
+from tests.vectors.crossings import ASK, AUTHORITY, HOUR, NEEDS, ORDER, OTHER_SALT, QUOTE, SALT, Purchase
 from tests.vectors.writer import AT, Journal
 
 
@@ -184,11 +184,26 @@ def _refused_unasked() -> Purchase:
     return p
 
 
+def _refused_in_doubt() -> Purchase:
+    p = Purchase()
+    p.send("send", b"1")
+    p.w.add(kinds.EffectRefused(code="idempotency.conflict"), name="send", value=b'{"detail":""}')
+    return p
+
+
 def _salted_anew() -> Purchase:
     p = Purchase()
     p.take_evidence()
     fact = kinds.EvidenceTaken(again=True, as_of=AT, evidence="quote", until=AT + HOUR)
-    p.w.add(fact, value=QUOTE, salt=SALT)
+    p.w.add(fact, name="run.evidence.quote", value=QUOTE, salt=SALT)
+    return p
+
+
+def _taken_elsewhere() -> Purchase:
+    p = Purchase()
+    p.take_evidence()
+    fact = kinds.EvidenceTaken(again=True, as_of=AT, evidence="quote", until=AT + HOUR)
+    p.w.add(fact, name="a/run.evidence.quote", value=QUOTE, salt=OTHER_SALT)
     return p
 
 
@@ -247,7 +262,9 @@ _STORIES = [
     ("a second question while the first one waits", _asked_twice),
     ("a question that was never asked is void", _voided_unasked),
     ("a denial of a question that was never asked", _refused_unasked),
+    ("a refusal of what may have happened", _refused_in_doubt),
     ("evidence that was taken again under another salt", _salted_anew),
+    ("evidence that was taken again for another branch", _taken_elsewhere),
     ("an end while an effect is in doubt", _ended_in_doubt),
     ("a decision in lane main", _answered_in_main),
     ("an intention in lane post", _intended_in_post),
