@@ -1,0 +1,336 @@
+"""Evidence: which fact a call rests on, for how long, and what becomes of a call whose fact has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.clock import START, MovedClock
+from tests.support.office import BY_DIRECTOR, WINDOW, Office, answer, asked, judged, staffed, voided
+
+HOUR = timedelta(hours=1)
+RUN = "r"
+RESTS_ON_QUOTE = remit.Rule(evidence={"quote"})
+
+
+class Desk:
+    """Pays what it is asked to, and knows what it paid."""
+
+    def __init__(self, rule: remit.Rule = RESTS_ON_QUOTE) -> None:
+        self.paid: list[Any] = []
+        self.rule = rule
+
+        @remit.effect(doubt="ask")
+        async def pay(order: Any, *, key: str) -> str:
+            self.paid.append(order)
+            return f"paid {order}"
+
+        self.pay = pay
+
+    def flow(self, fn: Callable[..., Any]) -> remit.Flow[Any]:
+        contract = remit.Contract(version="1", resume="anyone", window=WINDOW, effects={"pay": self.rule})
+        declared: remit.Flow[Any] = remit.flow(contract=contract, name="purchase")(fn)
+        return declared
+
+
+# -- which one ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_fresh_quote_of_one_branch_is_none_of_another(storage: Storage):  # proves: GATE-2
+    desk, clock = Desk(), MovedClock()
+
+    async def purchase(run: remit.Run) -> Any:
+        async def one(supplier: str, age: timedelta) -> Any:
+            branch = run.branch(supplier)
+            branch.evidence("quote", {"of": supplier}, as_of=START - age, fresh_for=2 * HOUR)
+            return await branch.effect(desk.pay, supplier)
+
+        return await run.gather(one("old", 72 * HOUR), one("new", HOUR))
+
+    async with storage.open(clock=clock) as rt:
+        for _ in range(2):
+            outcome = await rt.run(desk.flow(purchase), id=RUN)
+            assert (outcome.status, outcome.code, outcome.waiting_on) == ("waiting", "evidence_expired", "evidence")
+    assert desk.paid == ["new"]
+
+
+async def test_a_call_looks_in_its_own_branch_and_then_outwards():  # proves: GATE-2
+    desk = Desk()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", "the run's", as_of=run.now(), fresh_for=HOUR)
+        outer = run.branch("a")
+        outer.evidence("quote", "a's", as_of=run.now(), fresh_for=HOUR)
+        for branch in (run.branch("b"), outer.branch("x"), outer.branch("y").branch("z"), run):
+            await branch.effect(desk.pay, 1)
+        run.branch("c").evidence("quote", "c's", as_of=run.now(), fresh_for=HOUR)
+        await run.effect(desk.pay, 2)
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(desk.flow(purchase), id=RUN)).status == "completed"
+        boundary = (await rt.show(RUN)).view.boundary
+    rested = {name: one.judged.question.evidence[0].digest for name, one in boundary.effects.items()}
+    values = {name: (boundary.evidence_with(digest) or (b"",))[0] for name, digest in rested.items()}
+    assert values == {
+        "b/pay": b'"the run\'s"',
+        "a/x/pay": b'"a\'s"',
+        "a/y/z/pay": b'"a\'s"',
+        "pay": b'"the run\'s"',
+        "pay#2": b'"the run\'s"',
+    }
+
+
+async def test_what_a_branch_stated_alone_is_missing_outside_of_it():  # proves: GATE-2
+    desk = Desk()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.branch("a").evidence("quote", 1, as_of=run.now(), fresh_for=HOUR)
+        return await run.effect(desk.pay, 1)
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(desk.flow(purchase), id=RUN)).code == "evidence_missing"
+    assert desk.paid == []
+
+
+async def test_the_approver_is_shown_the_quote_of_the_branch_that_asks(storage: Storage):  # proves: APR-1
+    desk = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"}))
+
+    async def purchase(run: remit.Run) -> Any:
+        async def one(supplier: str) -> Any:
+            branch = run.branch(supplier)
+            branch.evidence("quote", {"of": supplier}, as_of=run_now, fresh_for=HOUR)
+            return await branch.effect(desk.pay, supplier)
+
+        run_now = run.now()
+        return await run.gather(one("a"), one("b"), one("c"))
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        shown = {ask.call: [(one.name, one.value) for one in ask.evidence] for ask in await rt.inbox()}
+    assert shown == {f"{name}/pay": [("quote", {"of": name})] for name in ("a", "b", "c")}
+
+
+async def test_each_branch_takes_its_own_quote_again(storage: Storage):  # proves: GATE-2, LOG-2
+    desk = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"}))
+    taken: list[str] = []
+
+    async def purchase(run: remit.Run) -> Any:
+        async def one(supplier: str) -> Any:
+            branch = run.branch(supplier)
+
+            async def again() -> str:
+                taken.append(supplier)
+                return supplier
+
+            branch.evidence("quote", supplier, as_of=at, fresh_for=HOUR, again=again)
+            return await branch.effect(desk.pay, supplier)
+
+        at = run.now()
+        return await run.gather(one("a"), one("b"))
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        for ask in await rt.inbox():
+            await answer(rt, ask=ask)
+        assert (await rt.run(desk.flow(purchase), id=RUN)).value == ["paid a", "paid b"]
+        await rt.verify(RUN)
+        lines = (await rt.explain(RUN)).timeline.lines
+    assert sorted(taken) == ["a", "b"]
+    again = [line.name for line in lines if line.kind == "EvidenceTaken" and line.body.get("again")]
+    assert sorted(again) == ["a/run.evidence.quote", "b/run.evidence.quote"]
+
+
+# -- stated twice ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_quote_that_is_stated_anew_counts_and_the_run_still_replays(storage: Storage):  # proves: RUN-4, GATE-2
+    desk = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"}))
+
+    async def purchase(run: remit.Run) -> Any:
+        for price in (1, 2):
+            run.evidence("quote", {"price": price}, as_of=run.now(), fresh_for=HOUR)
+        return await run.effect(desk.pay, 2)
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        (shown,) = (await asked(rt)).evidence
+        assert shown.value == {"price": 2}
+        await answer(rt)
+        assert (await rt.run(desk.flow(purchase), id=RUN)).value == "paid 2"
+    assert desk.paid == [2]
+
+
+@pytest.mark.parametrize("changed", [0, 1], ids=["the first", "the second"])
+async def test_either_of_two_that_is_stated_otherwise_is_other_code(changed: int):  # proves: RUN-4
+    desk, prices = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"})), [1, 2]
+
+    async def purchase(run: remit.Run) -> Any:
+        for price in prices:
+            run.evidence("quote", price, as_of=run.now(), fresh_for=HOUR)
+        return await run.effect(desk.pay, 2)
+
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        prices[changed] = 3
+        with pytest.raises(remit.DefinitionIncompatible) as refused:
+            await rt.run(desk.flow(purchase), id=RUN)
+        assert refused.value.recorded == (("run.evidence.quote", "run.evidence.quote#2")[changed],)
+
+
+async def test_one_that_is_stated_anew_without_a_fetcher_is_not_taken_again_by_the_other_s():  # proves: GATE-2
+    desk = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"}))
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", "theirs", as_of=run.now(), fresh_for=HOUR, again=lambda: "theirs")
+        run.evidence("quote", "ours", as_of=run.now(), fresh_for=HOUR)
+        return await run.effect(desk.pay, 1)
+
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        await answer(rt)
+        assert (await rt.run(desk.flow(purchase), id=RUN)).status == "completed"
+
+
+# -- for how long ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_fact_from_the_future_is_refused(storage: Storage):  # proves: GATE-2
+    desk, clock = Desk(), MovedClock()
+
+    async def purchase(run: remit.Run, issued: datetime) -> Any:
+        run.evidence("quote", 1, as_of=issued, fresh_for=HOUR)
+        return await run.effect(desk.pay, 1)
+
+    async with storage.open(clock=clock) as rt:
+        for ahead in (timedelta(seconds=6), timedelta(days=3650)):
+            with pytest.raises(remit.CallRefused) as refused:
+                await rt.run(desk.flow(purchase), START + ahead, id=f"{ahead}")
+            assert refused.value.code == "evidence.as_of"
+    assert desk.paid == []
+
+
+async def test_a_supplier_s_clock_that_runs_a_little_ahead_makes_nothing_fresh_for_longer():  # proves: GATE-2
+    desk, clock = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"})), MovedClock()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", 1, as_of=START + timedelta(seconds=3), fresh_for=HOUR)
+        return await run.effect(desk.pay, 1)
+
+    async with remit.open("memory:", clock=clock) as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        (shown,) = (await asked(rt)).evidence
+        at = START - datetime(1970, 1, 1, tzinfo=UTC)
+        assert (shown.as_of, shown.until) == tuple(t // timedelta(microseconds=1) for t in (at, at + HOUR))
+
+
+async def test_a_fact_is_not_called_future_where_the_clock_was_set_back_since():  # proves: RUN-4
+    desk, clock = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"})), MovedClock()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", 1, as_of=START, fresh_for=HOUR)
+        return await run.effect(desk.pay, 1)
+
+    async with remit.open("memory:", clock=clock) as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        await answer(rt)
+        clock.move(-timedelta(minutes=5))
+        assert (await rt.run(desk.flow(purchase), id=RUN)).value == "paid 1"
+
+
+# -- what changed ---------------------------------------------------------------------------------------------------
+
+
+def _moving(desk: Desk, price: list[int]) -> Callable[..., Any]:
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", 1, as_of=run.now(), fresh_for=HOUR, again=lambda: price[0])
+        await run.step(_up, len(price))
+        return await run.effect(desk.pay, 1)
+
+    return purchase
+
+
+@remit.step
+def _up(is_up: int) -> int:
+    if is_up == 1:
+        raise ConnectionError("not yet")
+    return 1
+
+
+async def test_a_changed_fact_that_nobody_is_asked_about_says_so_and_the_way_out(storage):  # proves: GATE-2, FX-12
+    desk, price = Desk(), [1]
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(desk.flow(_moving(desk, price)), id=RUN)
+        price[:] = [2, 2]
+        for _ in range(2):
+            outcome = await rt.run(desk.flow(_moving(desk, price)), id=RUN)
+            assert (outcome.code, outcome.waiting_on) == ("evidence_changed", "evidence")
+            assert "quote: changed" in outcome.reason
+            assert "no rule asks a person here: cancel this run and open a new one" in outcome.reason
+        (held,) = (await rt.why(RUN)).held
+        assert "cancel this run and open a new one" in held.required
+        await rt.cancel(RUN, by="user:root", reason="the quote moved")
+        assert (await rt.wait(RUN)).status == "cancelled"
+        assert desk.paid == []
+        assert (await rt.run(desk.flow(_moving(desk, price)), id="anew")).status in ("waiting", "completed")
+
+
+async def test_a_fact_that_is_again_as_it_was_lets_the_call_go_on():  # proves: GATE-2
+    desk, price = Desk(), [1]
+    async with remit.open("memory:") as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(desk.flow(_moving(desk, price)), id=RUN)
+        price[:] = [2, 2]
+        assert (await rt.run(desk.flow(_moving(desk, price)), id=RUN)).code == "evidence_changed"
+        price[:] = [1, 1]
+        assert (await rt.run(desk.flow(_moving(desk, price)), id=RUN)).value == "paid 1"
+
+
+async def test_a_changed_fact_is_put_to_the_person_whom_a_rule_asks_anyway(storage: Storage):  # proves: APR-1, GATE-2
+    price = ["380"]
+    office = Office(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"}))
+    office.before = lambda run: run.evidence(
+        "quote", "380", as_of=run.now(), fresh_for=72 * HOUR, again=lambda: price[0]
+    )
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        price[0] = "420"
+        outcome = await office.go(rt)
+        assert (outcome.code, outcome.waiting_on) == ("evidence_changed", "approval")
+        assert "open a new one" not in outcome.reason
+        assert (await voided(rt)) == [["approval.evidence", "approval.shown"], []]
+        (shown,) = (await asked(rt)).evidence
+        assert shown.value == "420"
+        assert office.sent == []
+        await answer(rt)
+        assert (await office.go(rt)).status == "completed"
+    assert len(office.sent) == 1
+
+
+async def test_what_expired_besides_is_not_put_to_anybody():  # proves: GATE-2
+    clock = MovedClock()
+    office = Office(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"}))
+    office.before = lambda run: run.evidence("quote", "380", as_of=START, fresh_for=HOUR)
+    async with remit.open("memory:", clock=clock) as rt:
+        await staffed(rt)
+        clock.move(2 * HOUR)
+        outcome = await office.go(rt)
+        assert (outcome.code, outcome.waiting_on, await rt.inbox()) == ("evidence_expired", "evidence", [])
+        assert {finding.code for finding in (await judged(rt)).verdict.findings if not finding.ok} == {
+            "evidence.expired",
+            "approval.needed",
+        }
