@@ -1,0 +1,504 @@
+"""One gate on every path: the source is read for ways around it, and every way there is gets walked.
+
+A path is walked with an effect that looks, each time its body begins, at what the journal says
+at that very moment: a judgement that said `resume` about this call, and directly behind it the
+intention, under the epoch of whoever holds the run.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import remit
+from remit.engine.journal import read_journal
+from remit.facts.kinds import EffectIntended, GateJudged
+from tests.spec.conftest import Storage
+from tests.support.office import BUYER, BY_DIRECTOR, DANA, DORA, ROOT, RUN, answer, staffed
+
+SOURCE = Path(remit.__file__).parent
+OPEN: dict[str, Any] = {"version": "1", "resume": {"buyer"}}
+
+# -- by reading ----------------------------------------------------------------------------------------------------
+
+# Where each of these is named in the product. Whoever adds a place here says how it passes `crossing.cross`.
+PLACES: dict[str, dict[str, str]] = {
+    # The body of what a user declared.
+    ".fn": {
+        "engine/port.py touch": "an effect, with a permit in hand",
+        "engine/port.py _called": "compared, to tell the effect from its probe",
+        "engine/transaction.py _written.plain": "handed to `cross` as the way in which the intention is committed",
+        "engine/transaction.py _written.awaited": "the same",
+        "engine/sink.py Outward.__call__": "outside of a run: `check_not_bare` refuses it inside",
+        "engine/sink.py Outward.check_function": "looked at when it is declared",
+        "engine/step.py body": "a step's",
+        "engine/evidence.py _fetched": "a step's, which takes evidence again",
+        "engine/flow.py Step.__call__": "a step's",
+        "engine/invoke.py call_flow": "a flow's",
+        "faces/listform.py _checked.called": "a step's, of the list form",
+        "faces/listform.py _checked.awaited": "a step's, of the list form",
+    },
+    ".probe": {
+        "engine/port.py ask_outside": "asks whether something landed, and is no effect",
+        "engine/sink.py Effect._check": "looked at when it is declared",
+    },
+    "touch()": {"engine/effect.py _call": "with the permit that `cross` gave"},
+    "_called()": {
+        "engine/port.py touch": "with the effect's body",
+        "engine/port.py ask_outside": "with its probe",
+    },
+    "Permit()": {"engine/crossing.py _pass": "after the commit of judgement and intention"},
+    ".permits": {
+        "engine/crossing.py _pass": "gives one",
+        "engine/port.py touch": "uses it up",
+        "engine/transaction.py _go": "used up within that commit",
+    },
+    "_pass()": {"engine/crossing.py _judge_once": "where the judge said `resume`"},
+    "_judge_once()": {"engine/crossing.py cross": ""},
+    "cross()": {
+        "engine/effect.py _go": "",
+        "engine/transaction.py _go": "",
+        "engine/approve.py perform": "a question of the flow's own",
+    },
+    "judge()": {
+        "engine/crossing.py _judge_once": "before a call",
+        "engine/crossing.py may_go_on": "before a turn",
+        "engine/dry.py judge_dry": "changes nothing",
+    },
+    "EffectIntended()": {"engine/crossing.py _pass": ""},
+    "append_within()": {
+        "engine/transaction.py _written": "",
+        "engine/attempt.py Attempt.append_within": "hands it on",
+    },
+    "may_go_on()": {"engine/ending.py begin": "before anything of the flow runs"},
+    "_run_flow()": {"engine/claim_and_run.py _hold_and_run": "after `begin`"},
+    "call_flow()": {
+        "engine/claim_and_run.py _run_flow": "",
+        "engine/rehearsal.py _fit": "where no call's body begins",
+    },
+}
+
+
+class _Reader(ast.NodeVisitor):
+    """Where names are used: `.fn` for an attribute that is read, `touch()` for a call."""
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.within: list[str] = []
+        self.found: dict[str, set[str]] = defaultdict(set)
+
+    def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> None:
+        self.within.append(node.name)
+        self.generic_visit(node)
+        self.within.pop()
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _enter
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.found[f".{node.attr}"].add(self.place)
+        self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        self.found[f"{name}()"].add(self.place)
+        if name in ("getattr", "attrgetter", "methodcaller"):
+            self.found["by a name in text"] |= {
+                f"{self.place} {arg.value!r}" for arg in node.args if isinstance(arg, ast.Constant)
+            }
+        self.generic_visit(node)
+
+    @property
+    def place(self) -> str:
+        return f"{self.module} {'.'.join(self.within)}"
+
+
+def read_source() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in sorted(SOURCE.rglob("*.py")):
+        reader = _Reader(str(path.relative_to(SOURCE)))
+        reader.visit(ast.parse(path.read_text(encoding="utf-8")))
+        for what, places in reader.found.items():
+            found[what] |= places
+    return found
+
+
+def test_every_way_to_an_effects_body_is_known_and_leads_through_the_crossing() -> None:  # proves: GATE-1
+    found = read_source()
+    for what, places in PLACES.items():
+        # Faces and stores have functions of the same names; only the engine has a permit to give or to use.
+        named = {place for place in found[what] if what.startswith(".") or place.startswith("engine/")}
+        assert (what, named) == (what, set(places))
+    hidden = [place for place in found["by a name in text"] if place.rpartition(" ")[2] in ("'fn'", "'probe'")]
+    assert hidden == []
+
+
+def test_no_other_module_knows_the_port() -> None:  # proves: GATE-1
+    """What `touch` is called by was read above; nobody else even imports it."""
+    importers = {
+        str(path.relative_to(SOURCE))
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        and node.module == "remit.engine.port"
+        and "touch" in [alias.name for alias in node.names]
+    }
+    assert importers == {"engine/effect.py"}
+
+
+# -- by walking ----------------------------------------------------------------------------------------------------
+
+
+class Watched:
+    """An effect that looks at its journal, and what it saw."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+        self.rt: remit.Runtime | None = None
+        self.saw: list[tuple[str, ...]] = []
+        self.raises: list[BaseException] = []  # what the next calls raise, the last first
+
+    def effect(self, name: str = "pay", **options: Any) -> remit.Effect[Any]:
+        @remit.effect(name=name, **options)
+        async def pay(amount: int, *, key: str, epoch: int) -> str:
+            self.saw.append(await self.look(key, epoch))
+            if self.raises:
+                raise self.raises.pop()
+            return f"paid {amount}"
+
+        return pay
+
+    async def look(self, key: str, epoch: int) -> tuple[str, ...]:
+        """Kinds and call of the last entries; asserts that they are what the gate let pass."""
+        assert self.rt is not None
+        stored = await self.rt.read(RUN)
+        last = read_journal(self.rt._store.ledger.origin, stored)[1].main[-2:]
+        judged, intended = last[0].fact, last[1].fact
+        assert isinstance(judged, GateJudged)
+        assert isinstance(intended, EffectIntended)
+        assert judged.question.effect is not None
+        assert (judged.verdict.decision, intended.key, stored.row.epoch) == ("resume", key, epoch)
+        assert all(finding.ok for finding in judged.verdict.findings)
+        assert judged.question.effect.bound.request == intended.request
+        assert (judged.question.authority, intended.authority) == ((await self.rt.authority()).version,) * 2
+        assert {entry.header.epoch for entry in last} == {epoch}
+        assert stored.row.worker == self.rt._ready().worker
+        return tuple(entry.header.name or "" for entry in last)
+
+    async def intentions(self) -> int:
+        """How many the journal has, which verifies."""
+        async with self.storage.open() as rt:
+            assert await rt.verify(RUN) is None
+            main = read_journal(rt._store.ledger.origin, await rt.read(RUN))[1].main
+            return sum(isinstance(entry.fact, EffectIntended) for entry in main)
+
+    async def turn(self, flow: remit.Flow[Any], *, is_first: bool = False) -> remit.Outcome:
+        """One turn of the run in a runtime of its own, as after a restart."""
+        async with self.storage.open() as rt:
+            self.rt = await staffed(rt) if is_first else rt
+            return await rt.run(flow, id=RUN, by=BUYER, behalf=DANA)
+
+
+def flow_of(effect: remit.Effect[Any], body: Any = None, **contract: Any) -> remit.Flow[Any]:
+    async def plain(run: remit.Run) -> str:
+        outcome: str = await run.effect(effect, 7)
+        return outcome
+
+    flow: remit.Flow[Any] = remit.flow(contract=remit.Contract(**OPEN, **contract), name="purchase")(body or plain)
+    return flow
+
+
+Path_ = Callable[[Watched], Awaitable[int]]  # walks it; how often the body has to have begun
+PATHS: dict[str, Path_] = {}
+
+
+def path(walk: Path_) -> Path_:
+    PATHS[walk.__name__.replace("_", " ").strip()] = walk
+    return walk
+
+
+@path
+async def a_first_run(seen: Watched) -> int:
+    assert (await seen.turn(flow_of(seen.effect()), is_first=True)).value == "paid 7"
+    assert (await seen.turn(flow_of(seen.effect()))).value == "paid 7"
+    return 1
+
+
+@path
+async def a_run_that_was_started_before(seen: Watched) -> int:
+    async with seen.storage.open() as rt:
+        await (await staffed(rt)).start(flow_of(seen.effect()), id=RUN, by=BUYER, behalf=DANA)
+    async with seen.storage.open() as rt:
+        seen.rt = rt
+        assert (await rt.resume(flow_of(seen.effect()), RUN)).value == "paid 7"
+    return 1
+
+
+@path
+async def a_resume_after_a_repair(seen: Watched) -> int:
+    broken = [True]
+
+    def early() -> int:
+        if broken:
+            raise OSError("not now")
+        return 1
+
+    async def body(run: remit.Run) -> str:
+        await run.step(early)
+        outcome: str = await run.effect(seen.effect(), 7)
+        return outcome
+
+    with pytest.raises(remit.StepError):
+        await seen.turn(flow_of(seen.effect(), body), is_first=True)
+    broken.clear()
+    assert (await seen.turn(flow_of(seen.effect(), body))).value == "paid 7"
+    return 1
+
+
+@path
+async def an_approval(seen: Watched) -> int:
+    flow = flow_of(seen.effect(), effects={"pay": remit.Rule(approval=BY_DIRECTOR)}, window=BY_DIRECTOR.within)
+    assert (await seen.turn(flow, is_first=True)).waiting_on == "approval"
+    assert seen.saw == []
+    async with seen.storage.open() as rt:
+        await answer(rt)
+    assert seen.saw == []
+    assert (await seen.turn(flow)).value == "paid 7"
+    return 1
+
+
+@path
+async def an_approval_while_the_run_is_held(seen: Watched) -> int:
+    """Somebody answers one question while another effect of the run is under way: that turn goes on by itself."""
+    pay, other = seen.effect(), seen.effect("other")
+    asked: list[str] = []
+
+    async def slow() -> None:
+        assert seen.rt is not None
+        while not (asks := await seen.rt.inbox()):
+            await asyncio.sleep(0)
+        asked.append((await answer(seen.rt, ask=asks[0])).call)
+
+    async def body(run: remit.Run) -> list[Any]:
+        return await run.gather(run.effect(pay, 7), run.step(slow), run.branch("b").effect(other, 7))
+
+    flow = flow_of(pay, body, effects={"pay": remit.Rule(approval=BY_DIRECTOR)}, window=BY_DIRECTOR.within)
+    assert (await seen.turn(flow, is_first=True)).value == ["paid 7", None, "paid 7"]
+    assert asked == ["pay"]
+    return 2
+
+
+@path
+async def an_operators_word_that_it_did_not_happen(seen: Watched) -> int:
+    seen.raises = [OSError("the line went dead")]
+    assert (await seen.turn(flow_of(seen.effect()), is_first=True)).status == "in_doubt"
+    assert (await seen.turn(flow_of(seen.effect()))).status == "in_doubt"
+    async with seen.storage.open() as rt:
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="no such transfer in their books")
+    assert len(seen.saw) == 1
+    assert (await seen.turn(flow_of(seen.effect()))).value == "paid 7"
+    return 2
+
+
+@path
+async def an_operators_word_that_it_happened(seen: Watched) -> int:
+    seen.raises = [OSError("the line went dead")]
+    assert (await seen.turn(flow_of(seen.effect()), is_first=True)).status == "in_doubt"
+    async with seen.storage.open() as rt:
+        await rt.resolve(RUN, "pay", "ok", by=DORA, evidence="their receipt 88", outcome="receipt 88")
+    assert (await seen.turn(flow_of(seen.effect()))).value == "receipt 88"
+    return 1
+
+
+@path
+async def a_probe_that_found_nothing(seen: Watched) -> int:
+    async def find(amount: int, *, key: str) -> remit.NotLanded:
+        return remit.NotLanded()
+
+    seen.raises = [OSError("the line went dead")]
+    pay = seen.effect(doubt="probe", probe=find, sink="dedupes")
+    assert (await seen.turn(flow_of(pay), is_first=True)).value == "paid 7"
+    return 2
+
+
+@path
+async def a_probe_that_found_it(seen: Watched) -> int:
+    async def find(amount: int, *, key: str) -> remit.Landed[str]:
+        return remit.Landed("found")
+
+    seen.raises = [OSError("the line went dead")]
+    pay = seen.effect(doubt="probe", probe=find, sink="dedupes")
+    assert (await seen.turn(flow_of(pay), is_first=True)).value == "found"
+    return 1
+
+
+@path
+async def a_request_that_is_sent_again(seen: Watched) -> int:
+    seen.raises = [OSError("twice"), OSError("once")]
+    pay = seen.effect(doubt="resend", sink="dedupes")
+    assert (await seen.turn(flow_of(pay), is_first=True)).status == "in_doubt"
+    assert (await seen.turn(flow_of(pay))).value == "paid 7"
+    return 3
+
+
+@path
+async def a_call_after_one_that_did_not_happen(seen: Watched) -> int:
+    seen.raises = [remit.DidNotHappen("their office is closed")]
+    with pytest.raises(remit.EffectFailed):
+        await seen.turn(flow_of(seen.effect()), is_first=True)
+    assert (await seen.turn(flow_of(seen.effect()))).value == "paid 7"
+    return 2
+
+
+@path
+async def a_call_that_was_declined(seen: Watched) -> int:
+    seen.raises = [remit.Declined("no such account")]
+    for is_first in (True, False):
+        with pytest.raises(remit.EffectFailed):
+            await seen.turn(flow_of(seen.effect()), is_first=is_first)
+    return 1
+
+
+@path
+async def calls_side_by_side_and_in_a_race(seen: Watched) -> int:
+    pay = seen.effect()
+
+    async def body(run: remit.Run) -> list[Any]:
+        both = await run.gather(run.branch("a").effect(pay, 1), run.branch("b").effect(pay, 2))
+        return [*both, await run.first(run.effect(pay, 3))]
+
+    assert (await seen.turn(flow_of(pay, body), is_first=True)).value == ["paid 1", "paid 2", "paid 3"]
+    return 3
+
+
+@path
+async def a_plain_flow(seen: Watched) -> int:
+    pay = seen.effect()
+
+    def body(run: remit.SyncRun) -> list[Any]:
+        return [run.effect(pay, 1), *run.gather(run.effect_call(pay, 2))]
+
+    assert (await seen.turn(flow_of(pay, body), is_first=True)).value == ["paid 1", "paid 2"]
+    return 2
+
+
+@path
+async def a_run_that_was_cancelled(seen: Watched) -> int:
+    flow = flow_of(seen.effect(), effects={"pay": remit.Rule(approval=BY_DIRECTOR)}, window=BY_DIRECTOR.within)
+    await seen.turn(flow, is_first=True)
+    async with seen.storage.open() as rt:
+        await answer(rt)
+        assert (await rt.cancel(RUN, by=ROOT)).status == "cancelled"
+    assert (await seen.turn(flow)).status == "cancelled"
+    return 0
+
+
+@path
+async def a_run_that_is_cancelled_while_its_effect_is_in_doubt(seen: Watched) -> int:
+    seen.raises = [OSError("the line went dead")]
+    await seen.turn(flow_of(seen.effect()), is_first=True)
+    async with seen.storage.open() as rt:
+        assert (await rt.cancel(RUN, by=ROOT)).status == "in_doubt"
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="no such transfer in their books")
+    assert (await seen.turn(flow_of(seen.effect()))).status == "cancelled"
+    return 1
+
+
+@path
+async def a_directory_that_moves_while_it_is_judged(seen: Watched) -> int:
+    """The question is gathered, a role is granted, and the judgement that is committed is of the newer version."""
+    grants = iter(range(3))
+
+    async def still_wanted(amount: int) -> bool:
+        assert seen.rt is not None
+        if next(grants, None) is not None:
+            await seen.rt.grant("user:new", f"role-{await _count(seen.rt)}", by=ROOT)
+        return True
+
+    flow = flow_of(seen.effect(), effects={"pay": remit.Rule(still_wanted=still_wanted)})
+    assert (await seen.turn(flow, is_first=True)).value == "paid 7"
+    assert next(grants, None) is None
+    return 1
+
+
+async def _count(rt: remit.Runtime) -> int:
+    return (await rt.authority()).version
+
+
+@path
+async def an_executor_who_is_revoked_while_it_is_judged(seen: Watched) -> int:
+    async def still_wanted(amount: int) -> bool:
+        assert seen.rt is not None
+        if "buyer" in (await seen.rt.authority()).who(BUYER).roles:
+            await seen.rt.revoke(BUYER, "buyer", by=ROOT)
+        return True
+
+    flow = flow_of(seen.effect(), effects={"pay": remit.Rule(still_wanted=still_wanted)})
+    outcome = await seen.turn(flow, is_first=True)
+    assert (outcome.status, outcome.code) == ("failed", "resume_denied")
+    return 0
+
+
+@path
+async def looking_and_asking(seen: Watched) -> int:
+    """Nothing that only looks calls anything: show, explain, why, judge, check, the inbox, effects."""
+    flow = flow_of(seen.effect(), effects={"pay": remit.Rule(approval=BY_DIRECTOR)}, window=BY_DIRECTOR.within)
+    await seen.turn(flow, is_first=True)
+    async with seen.storage.open() as rt:
+        await answer(rt)
+        for look in (rt.show, rt.explain, rt.why, rt.read, rt.effects, rt.verify):
+            await look(RUN)
+        assert (await rt.judge(flow, RUN)).verdict.decision == "resume"
+        assert (await rt.check(flow, RUN)).fit != "incompatible"
+        await rt.inbox()
+    return 0
+
+
+@pytest.mark.parametrize("walk", list(PATHS.values()), ids=PATHS)
+async def test_on_every_path_the_gate_stands_before_the_body(walk: Path_, storage: Storage):  # proves: GATE-1, GATE-4
+    seen = Watched(storage)
+    times = await walk(seen)
+    assert len(seen.saw) == times
+    assert all(judged == intended for judged, intended in seen.saw)
+    assert await seen.intentions() == times
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["plain", "async"])
+async def test_a_transaction_stands_behind_the_same_gate(database: Storage, is_plain: bool):  # proves: GATE-1, FX-6
+    """Its body runs before the commit of its judgement, inside it: where the gate says no it never begins."""
+    if is_plain != (database.kind == "sqlite"):
+        pytest.skip("this store calls the other kind")
+    began: list[int] = []
+
+    def plain(connection: Any, amount: int) -> int:
+        began.append(amount)
+        return amount
+
+    async def awaited(connection: Any, amount: int) -> int:
+        return plain(connection, amount)
+
+    book = remit.transaction(name="book")(plain if is_plain else awaited)
+
+    async def body(run: remit.Run) -> int:
+        outcome: int = await run.transact(book, 7)
+        return outcome
+
+    rule = remit.Rule(approval=BY_DIRECTOR)
+    flow = remit.flow(
+        contract=remit.Contract(**OPEN, effects={"book": rule}, window=BY_DIRECTOR.within), name="purchase"
+    )(body)
+    async with database.open() as rt:
+        await staffed(rt)
+        assert (await rt.run(flow, id=RUN, by=BUYER, behalf=DANA)).waiting_on == "approval"
+        assert began == []
+        await answer(rt)
+        assert (await rt.run(flow, id=RUN, by=BUYER, behalf=DANA)).value == 7
+        await rt.set_policy({"version": "1", "forbid": ["book"]}, by=ROOT)
+        assert (await rt.run(flow, id="r-2", by=BUYER, behalf=DANA)).code == "policy_forbids"
+    assert began == [7]
