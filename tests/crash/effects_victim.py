@@ -23,7 +23,7 @@ import msgspec
 import remit
 from remit.store.protocol import Store
 from remit.store.url import store_for
-from tests.crash.errand import RULES, Watched, appoint, drive, errand
+from tests.crash.errand import DIRECTOR, RULES, Watched, appoint, drive, errand
 from tests.crash.outside import Outside
 from tests.crash.voyage import Stage
 
@@ -100,9 +100,7 @@ async def survive(job: Job, stage: Stage) -> Report:
             (effect,) = await rt.effects(job.run, in_doubt=True)
             paid = effect.key in _outside(job).paid
             state, number = ("ok", 1) if paid else ("did_not_happen", None)
-            await rt.resolve(
-                job.run, effect.call, cast(Any, state), by="user:ann", evidence="statement", outcome=number
-            )
+            await rt.resolve(job.run, effect.call, cast(Any, state), by=DIRECTOR, evidence="statement", outcome=number)
             report.last = await look(rt, job, await drive(rt, flow, job.run))
         wrong = await rt.verify(job.run)
     report.wrong = None if wrong is None else str(wrong)

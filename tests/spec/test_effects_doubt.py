@@ -12,12 +12,11 @@ import pytest
 import remit
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
-from tests.support.till import OPEN, Order, Receipt, Till, kinds_of, paying
+from tests.support.till import OPEN, Order, Receipt, Till, find_out, kinds_of, paying
 
 LOST = ConnectionError("no answer")
 DEDUPES = {"doubt": "probe", "sink": "dedupes"}
 PAID = {"number": 1, "amount": 100}
-ANN = {"by": "user:ann", "evidence": "bank statement of Friday"}
 
 
 # -- what leaves a doubt, and what does not -----------------------------------------------------------------------
@@ -301,15 +300,15 @@ async def test_a_person_says_that_it_happened_and_nothing_is_called(storage: Sto
     flow = paying(till.effect())
     async with storage.open() as rt:
         await rt.run(flow, id="r")
-        await rt.resolve("r", "pay", "ok", outcome={"number": 7, "amount": 100}, **ANN)
+        await find_out(rt, "r", "ok", {"number": 7, "amount": 100})
         with pytest.raises(remit.Refused) as refused:
-            await rt.resolve("r", "pay", "did_not_happen", by="user:bob", evidence="no statement")
+            await find_out(rt, "r", "did_not_happen", by="user:bob")
         assert refused.value.code == "doubt.resolved" and "user:ann" in str(refused.value)
         assert (await rt.run(flow, id="r")).value == [100]
         (effect,) = await rt.effects("r")
         assert (effect.state, effect.found, effect.outcome) == ("ok", "person", {"number": 7, "amount": 100})
         with pytest.raises(remit.Refused) as refused:
-            await rt.resolve("r", "pay", "ok", **ANN)
+            await find_out(rt, "r", "ok")
         assert refused.value.code == "run.ended"
     assert len(till.arrived) == 1
 
@@ -320,7 +319,7 @@ async def test_a_person_says_that_it_did_not_and_it_is_judged_and_called_anew(st
     flow = paying(till.effect())
     async with storage.open() as rt:
         await rt.run(flow, id="r")
-        await rt.resolve("r", "pay", "did_not_happen", **ANN)
+        await find_out(rt, "r", "did_not_happen")
         assert (await rt.run(flow, id="r")).value == [100]
         kinds = (await kinds_of(rt, "r"))[4:]
     assert kinds == [
@@ -339,7 +338,7 @@ async def test_a_word_of_a_person_goes_before_the_rule(storage: Storage):  # pro
     flow = paying(till.effect(doubt="resend", sink="dedupes"))
     async with storage.open() as rt:
         await rt.run(flow, id="r")
-        await rt.resolve("r", "pay", "ok", outcome=PAID, **ANN)
+        await find_out(rt, "r", "ok", PAID)
         assert (await rt.run(flow, id="r")).value == [100]
     assert (len(till.arrived), till.paid) == (2, {})
 
@@ -356,6 +355,8 @@ async def test_who_may_end_a_doubt_and_with_what(storage: Storage):  # proves: F
 
     async with storage.open() as rt:
         await rt.run(flow, id="r")
+        for person in ("user:ann", "user:eve"):
+            await rt.grant(person, "clerk", by="user:root")
         await rt.disable("user:eve", by="user:root")
         before = await kinds_of(rt, "r")
         assert await code_of(by="agent:buyer") == await code_of(by="service:x") == "doubt.decider"
@@ -374,7 +375,7 @@ async def test_a_doubt_of_an_effect_that_is_under_way_is_nobodys_to_end(storage:
         running = asyncio.create_task(rt.run(flow, id="r"))
         await till.is_held.wait()
         with pytest.raises(remit.Refused) as refused:
-            await rt.resolve("r", "pay", "did_not_happen", **ANN)
+            await find_out(rt, "r", "did_not_happen")
         assert await rt.effects(in_doubt=True) == []
         till.let_go.set()
         assert (await running).value == [100]

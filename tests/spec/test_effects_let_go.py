@@ -6,7 +6,7 @@ import asyncio
 
 import remit
 from tests.spec.conftest import Storage
-from tests.support.till import OPEN, Order, Till, kinds_of, paying
+from tests.support.till import OPEN, Order, Till, find_out, kinds_of, paying
 
 
 async def test_an_effect_that_a_timeout_let_go_of_is_settled_before_the_run_ends(storage: Storage):  # proves: FX-10
@@ -71,7 +71,7 @@ async def test_a_doubt_that_lost_a_race_holds_the_run_and_not_the_winner(storage
     async with storage.open() as rt, asyncio.timeout(30):
         assert (await rt.run(racing, id="r")).status == "in_doubt"
         assert done == ["after"]
-        await rt.resolve("r", "pay", "ok", by="user:a", evidence="statement", outcome={"number": 1, "amount": 100})
+        await find_out(rt, "r", "ok", {"number": 1, "amount": 100})
         assert (await rt.run(racing, id="r")).value == ["quick", "after"]
     assert (till.times, done) == ([1], ["after"])
 
@@ -130,7 +130,7 @@ async def test_a_run_that_is_cancelled_under_an_effect_in_doubt_waits_for_it(sto
         assert (outcome.status, outcome.waiting_on) == ("in_doubt", "doubt")
         assert "cancelled" in outcome.reason
 
-        await rt.resolve("r", "pay", "ok", by="user:a", evidence="statement", outcome={"number": 1, "amount": 100})
+        await find_out(rt, "r", "ok", {"number": 1, "amount": 100})
         outcome = await rt.run(flow, id="r")
         assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
     assert till.times == [1]

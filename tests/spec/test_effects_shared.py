@@ -11,11 +11,10 @@ import pytest
 import remit
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
-from tests.support.till import Order, Till, kinds_of, paying
+from tests.support.till import Order, Till, find_out, kinds_of, paying
 
 LOST = ConnectionError("no answer")
 BY_INVOICE = {"business_key": "invoice"}
-ANN = {"by": "user:ann", "evidence": "bank statement"}
 Per = Literal["effect", "run", "day", "month"]
 
 
@@ -99,7 +98,7 @@ async def test_a_business_in_doubt_is_held_until_that_is_known(storage: Storage)
     async with storage.open() as rt:
         assert (await rt.run(flow, id="r")).status == "in_doubt"
         assert (await rt.run(flow, id="s")).code == "idempotency_conflict"
-        await rt.resolve("r", "pay", "did_not_happen", **ANN)
+        await find_out(rt, "r", "did_not_happen")
         assert (await rt.run(flow, id="t")).code == "idempotency_conflict"  # the word is not taken up yet
         assert (await rt.run(flow, id="r")).value == [100]
         assert (await rt.run(flow, id="u")).code == "idempotency_conflict"
@@ -234,7 +233,7 @@ async def test_a_doubt_holds_its_part_of_a_ceiling_and_gives_it_back_with_a_word
     async with storage.open() as rt:
         assert (await rt.run(flow, id="r")).status == "in_doubt"
         assert (await rt.run(flow, id="s")).code == "ceiling_exceeded"
-        await rt.resolve("r", "pay", "did_not_happen", **ANN)
+        await find_out(rt, "r", "did_not_happen")
         till.next(remit.DidNotHappen("no connection"))
         with pytest.raises(remit.EffectFailed):
             await rt.run(flow, id="r")

@@ -9,7 +9,7 @@ import pytest
 
 import remit
 from tests.spec.conftest import Storage
-from tests.support.till import OPEN, Order, Receipt, Till, kinds_of
+from tests.support.till import OPEN, Order, Receipt, Till, find_out, kinds_of
 
 LOST = ConnectionError("no answer")
 PAID = {"number": 1, "amount": 100}
@@ -99,7 +99,7 @@ async def test_a_doubt_beside_it_lets_an_effect_under_way_finish_and_no_other_be
         assert (await rt.run(flow, id="r")).status == "in_doubt"
         assert {e.call: e.state for e in await rt.effects("r")} == {"pay": "ok", "pay#2": "in_doubt"}
         assert till.calls == {"i-1": 1, "i-2": 1}
-        await rt.resolve("r", "pay#2", "ok", by="user:a", evidence="statement", outcome=PAID)
+        await find_out(rt, "r", "ok", PAID, call="pay#2")
         assert (await rt.run(flow, id="r")).value == [100, 100, 100]
     assert till.calls == {"i-1": 1, "i-2": 1, "i-3": 1}
 
