@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import remit
+from remit.faces.cli.reasons import next_step
 from tests.spec.conftest import Storage
 from tests.support.clock import START, MovedClock
 from tests.support.office import BY_DIRECTOR, WINDOW, Office, answer, asked, judged, staffed, voided
@@ -56,6 +57,7 @@ async def test_a_fresh_quote_of_one_branch_is_none_of_another(storage: Storage):
         for _ in range(2):
             outcome = await rt.run(desk.flow(purchase), id=RUN)
             assert (outcome.status, outcome.code, outcome.waiting_on) == ("waiting", "evidence_expired", "evidence")
+            assert "stays expired: cancel this run and open a new one" in outcome.reason
     assert desk.paid == ["new"]
 
 
@@ -279,7 +281,9 @@ async def test_a_changed_fact_that_nobody_is_asked_about_says_so_and_the_way_out
             assert (outcome.code, outcome.waiting_on) == ("evidence_changed", "evidence")
             assert "quote: changed" in outcome.reason
             assert "no rule asks a person here: cancel this run and open a new one" in outcome.reason
-        (held,) = (await rt.why(RUN)).held
+        why = await rt.why(RUN)
+        assert next_step(why).startswith(f"`remit cancel {RUN} --by user:YOU`, and open a new run")
+        (held,) = why.held
         assert "cancel this run and open a new one" in held.required
         await rt.cancel(RUN, by="user:root", reason="the quote moved")
         assert (await rt.wait(RUN)).status == "cancelled"

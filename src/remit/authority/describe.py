@@ -93,6 +93,8 @@ def _evidence(question: Question) -> tuple[str, str]:
     if not is_asked and any(basis.relied and basis.relied != basis.digest for basis in question.evidence):
         # The request was made from what has changed, and code that is replayed makes the same request again.
         required += "; no rule asks a person here: cancel this run and open a new one"
+    if any(basis.digest and question.now > basis.until for basis in question.evidence):
+        required += "; what the flow can't take again (`again=`) stays expired: cancel this run and open a new one"
     return seen, required
 
 

@@ -104,6 +104,11 @@ def _next_at_the_gate(told: Why, run: str) -> str:
         return f"`remit ask {waiting[0].ask}` shows what is asked, and how it is answered."
     if told.asks or told.doubts or told.cancelled_by:
         return f"{go_on}."
+    if told.code == "evidence_changed":
+        return (
+            f"`remit cancel {run} --by user:YOU`, and open a new run: its request was made from what changed since, "
+            f"and no rule asks a person. Where that is again as it was, {go_on}."
+        )
     return f"`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, {go_on}."
 
 
