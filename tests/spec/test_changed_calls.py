@@ -242,3 +242,54 @@ async def test_a_no_to_sending_again_is_no_word_about_what_happened(storage: Sto
         parked = await rt.resume(flow, "r")
         assert (parked.status, parked.waiting_on, len(paid)) == ("in_doubt", "doubt", 2)
         assert [told.state for told in await rt.effects("r")] == ["in_doubt"]
+
+
+async def test_what_a_person_found_out_is_taken_up_without_the_code(storage: Storage):  # proves: FX-9, FX-12
+    """Code that does not come there any more must not keep a run in doubt for ever."""
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> None:
+        raise ConnectionError
+
+    amounts = iter(range(100))
+
+    async def body(run: remit.Run) -> None:
+        await run.effect(pay, next(amounts))  # another request at each turn
+
+    flow = flow_of(body)
+    async with storage.open() as rt:
+        await rt.grant(OPS, "operator", by="user:dana")
+        for run in ("a", "b"):
+            assert (await rt.run(flow, id=run)).status == "in_doubt"
+            with pytest.raises(remit.DefinitionIncompatible):
+                await rt.resume(flow, run)
+            await rt.resolve(run, "pay", "ok", by=OPS, evidence="the statement of the bank")
+        with pytest.raises(remit.DefinitionIncompatible):
+            await rt.resume(flow, "a")
+        assert [told.state for told in await rt.effects("a")] == ["ok"]
+        cancelled = await rt.cancel("b", by=OPS, reason="done by hand")
+        assert cancelled.status == "cancelled" and "Done before: pay" in cancelled.reason
+        assert await rt.verify("b") is None
+
+
+async def test_a_cancelled_run_does_not_wait_for_a_predicate_that_never_answers(storage: Storage):  # proves: RUN-14
+    asked = asyncio.Event()
+
+    async def hangs(request: int) -> bool:
+        asked.set()
+        await asyncio.Event().wait()
+        return True
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> None:
+        raise AssertionError("it was never allowed")
+
+    async def body(run: remit.Run) -> None:
+        await run.effect(pay, 1)
+
+    flow = flow_of(body, effects={"pay": remit.Rule(still_wanted=hangs)})
+    async with storage.open() as rt:
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await asyncio.wait_for(asked.wait(), 10)
+        await rt.cancel("r", by=OPS)
+        assert (await asyncio.wait_for(running, 10)).status == "cancelled"

@@ -100,10 +100,10 @@ def test_predicates_stay_functions_and_are_found_by_the_name_that_the_pin_has():
     declared = contract(pay=Rule(approval=Approval({"x"}, HOUR, when=is_large), still_wanted=is_wanted))
     pin = declared.pin().effects["pay"]
     assert pin.approval is not None
-    assert declared.predicate("pay", pin.approval.predicate) is is_large
-    assert declared.predicate("pay", pin.wanted) is is_wanted
-    assert declared.predicate("pay", "another") is None
-    assert declared.predicate("refund", pin.wanted) is None
+    assert declared.predicate("pay", pin.approval.predicate, "when") is is_large
+    assert declared.predicate("pay", pin.wanted, "still_wanted") is is_wanted
+    assert declared.predicate("pay", "another", "when") is None
+    assert declared.predicate("refund", pin.wanted, "still_wanted") is None
     assert qualified_name(None) == ""
     assert qualified_name(print) == "builtins.print"
 

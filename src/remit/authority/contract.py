@@ -18,7 +18,7 @@ from typing import Literal
 from remit.authority.durations import MICROSECOND
 from remit.authority.roles import ANYONE as ANYONE
 from remit.authority.roles import role_fault
-from remit.authority.rule import Predicate, Rule
+from remit.authority.rule import Predicate, Rule, Use
 from remit.canonical import encode
 from remit.errors import DeclarationRefused, IdRefused
 from remit.facts.names import check_name
@@ -103,10 +103,10 @@ class Contract:
         window = self.window if self.window is not None else WINDOWS[self.risk]
         return window // MICROSECOND
 
-    def predicate(self, effect: str, name: str) -> Predicate | None:
-        """The function of an effect's rule that pins call by this name; None where this code has none of it."""
+    def predicate(self, effect: str, name: str, use: Use) -> Predicate | None:
+        """The function of an effect's rule that pins call by this name in this use; None where this code has none."""
         rule = self.effects.get(effect)
-        return None if rule is None else rule.predicates.get(name)
+        return None if rule is None else rule.predicate(name, use)
 
     def pin(self) -> ContractPin:
         """The contract as facts, to be recorded."""

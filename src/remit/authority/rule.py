@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
-from typing import Any, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from remit.authority.durations import MICROSECOND
 from remit.authority.roles import role_fault
@@ -23,6 +23,8 @@ from remit.facts.names import check_id
 from remit.facts.rules import ApprovalPin, CeilingPin, Period, RulePin
 
 Predicate = Callable[[Any], bool] | Callable[[Any], Awaitable[bool]]
+
+Use = Literal["when", "still_wanted"]
 
 CURRENCY_CHARACTERS_MAX = 16
 
@@ -155,11 +157,10 @@ class Rule:
         """All of them; none is an empty tuple."""
         return cast("tuple[Ceiling, ...]", self.ceiling)  # made one above
 
-    @property
-    def predicates(self) -> dict[str, Predicate]:
-        """`when` and `still_wanted` by the qualified names that the pin has."""
-        asked = (self.approval.when if self.approval else None, self.still_wanted)
-        return {qualified_name(each): each for each in asked if each is not None}
+    def predicate(self, name: str, use: Use) -> Predicate | None:
+        """`when` or `still_wanted`, where the pin has it by this qualified name. Two lambdas may share a name."""
+        found = self.still_wanted if use == "still_wanted" else self.approval.when if self.approval else None
+        return found if found is not None and qualified_name(found) == name else None
 
     def pin(self) -> RulePin:
         """The rule as facts. The order in which its ceilings were declared means nothing, so they are sorted."""

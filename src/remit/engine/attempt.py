@@ -76,7 +76,7 @@ class Attempt:
         calls = view.calls.values()
         self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
         self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
-        self.in_flight: set[asyncio.Task[Any]] = set()  # effects under way, which outlive a cancelled call
+        self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.failed = {c.name for c in calls if c.may_run_again}
         self.ridden = {c.name: c for c in calls if c.is_ridden}
@@ -286,11 +286,14 @@ class Attempt:
     async def drain(self) -> None:
         """Wait until no effect is under way any more: each is settled, or in doubt."""
         while self.in_flight:
-            await asyncio.wait(self.in_flight)
+            await asyncio.wait(list(self.in_flight))
 
     def _stop(self) -> None:
         self.replay.stop(AttemptClosed())
         self.parking.stop()
+        for task, wish in self.in_flight.items():
+            if not wish.is_committed and task is not asyncio.current_task():
+                task.cancel()  # nothing of it is outside, and whoever it asks may never answer
 
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
         self.close(DefinitionIncompatible(recorded, asked))

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from remit.clock import monotonic_ms
-from remit.engine.admit import Order, check_order, claim, find, open_run
+from remit.engine.admit import Found, Order, check_order, claim, find, open_run
 from remit.engine.attempt import Attempt
 from remit.engine.ending import begin, complete, deny, finish, park, refuse
 from remit.engine.flow import Flow
@@ -31,6 +31,7 @@ from remit.engine.signals import AttemptClosed, is_closing
 from remit.engine.turn import Turn
 from remit.engine.watch import is_parked, until_free
 from remit.errors import (
+    AuthorityUnreadable,
     DefinitionIncompatible,
     Denied,
     LeaseHeld,
@@ -92,7 +93,7 @@ async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited:
     has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
     """
     sent_ms = monotonic_ms()
-    made = await open_run(host, flow, order, is_held=True) if order.may_open else None
+    made = await _opened(host, flow, order) if order.may_open else None
     if made is not None:
         return await _hold_and_run(host, flow, made.view, made.row, sent_ms)
     found = await find(host, order.run)
@@ -107,6 +108,16 @@ async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited:
         await host.store.release(held.run_key, held.epoch)  # somebody appended while this journal was verified
         return None
     return await _hold_and_run(host, flow, found.view, held, sent_ms)
+
+
+async def _opened(host: Host, flow: Flow[Any], order: Order) -> Found | None:
+    """The run, where it is new. A run that is there waits at the gate, and says why, while authority can't be read."""
+    try:
+        return await open_run(host, flow, order, is_held=True)
+    except AuthorityUnreadable:
+        if await host.store.read_row(host.tenant, order.run) is None:
+            raise
+        return None
 
 
 async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:

@@ -29,7 +29,7 @@ from remit.engine.standing import refresh
 from remit.engine.turn import Turn
 from remit.engine.words import words_of
 from remit.engine.writer import Conditions, Draft
-from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
+from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved, StoreError
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
@@ -72,6 +72,9 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
             moves += 1
             await _look_again(turn, moved)
             continue
+        except StoreError as exc:  # a silent store is no answer of the call's, for the flow to go another way by
+            attempt.close(exc)
+            raise AttemptClosed from exc
         if passed is None:
             continue
         if not isinstance(passed, Parked):
@@ -103,6 +106,9 @@ async def _look_again(turn: Turn, moved: Moved) -> None:
             await refresh(turn.host)
         except AuthorityUnreadable as exc:
             turn.attempt.halt(Parked("gate", exc.code, exc.message))
+            raise AttemptClosed from exc
+        except StoreError as exc:
+            turn.attempt.close(exc)
             raise AttemptClosed from exc
 
 

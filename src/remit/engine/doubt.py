@@ -16,18 +16,15 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import msgspec
-
 from remit.engine.admit import is_holder_dead
 from remit.engine.halt import Parked
 from remit.engine.port import Answered, ask_outside
 from remit.engine.question import Wish
-from remit.engine.settling import settle
+from remit.engine.settling import settle, take_word
 from remit.engine.sink import DidNotHappen, Effect, Landed, NotLanded
 from remit.engine.step import text_of, type_name
 from remit.engine.turn import Turn
-from remit.errors import ValueUnreadable
-from remit.facts.boundary import EffectView, Resolved
+from remit.facts.boundary import EffectView
 
 MICROSECOND = timedelta(microseconds=1)
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
@@ -39,7 +36,8 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     assert isinstance(effect, Effect)
     since = attempt.parking.wakes
     told = attempt.boundary.resolved.get(view.intention)
-    if told is not None and await _take_word(turn, wish, told):
+    if told is not None:
+        await take_word(attempt, view, told)
         return False
     why = ""
     if not _is_same_other_side(effect, view):
@@ -64,29 +62,6 @@ def _is_same_other_side(effect: Effect[Any], view: EffectView) -> bool:
     crossing = view.judged.question.effect
     assert crossing is not None  # the fold saw to it
     return (crossing.bound.connector, crossing.bound.version) == (effect.connector, effect.version)
-
-
-async def _take_word(turn: Turn, wish: Wish, told: Resolved) -> bool:
-    """Settle as a person said. False where the call runs here all the same.
-
-    It happened also where the outcome that they gave does not fit the effect's type: then only that is lost.
-    """
-    effect = wish.effect
-    assert isinstance(effect, Effect)
-    if told.fact.intended in turn.host.outstanding:
-        return False
-    if told.fact.state == "did_not_happen":
-        answered = Answered("did_not_happen", None, DidNotHappen(f"{told.by} said so"), 0)
-    else:
-        given = msgspec.json.decode(told.value or b"{}").get("outcome")
-        try:
-            outcome = effect.codec.read(msgspec.json.encode(given), where=wish.name)
-        except ValueUnreadable:
-            outcome = given  # nor can it be written
-        answered = Answered("ok", outcome, None, 0)
-    await settle(turn, wish, answered, found="person", item=told.item)
-    turn.attempt.parking.wake()
-    return True
 
 
 async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:

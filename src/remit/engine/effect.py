@@ -66,6 +66,8 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
+        if task.cancelled() and not turn.attempt.is_open:
+            raise AttemptClosed from None  # it was not the flow that gave it up
         if not task.done() and not wish.is_committed:
             task.cancel()
             await asyncio.wait([task])
@@ -91,11 +93,11 @@ def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:
     in_flight = turn.attempt.in_flight
 
     def heard(done: asyncio.Task[Any]) -> None:
-        in_flight.discard(done)
+        in_flight.pop(done, None)
         if not done.cancelled():
             done.exception()  # where nobody waits for it any more, what became of it stands in the journal all the same
 
-    in_flight.add(task)
+    in_flight[task] = wish
     task.add_done_callback(heard)
     return task
 

@@ -17,6 +17,7 @@ from remit.engine.crossing import may_go_on
 from remit.engine.halt import Again, Ended, Halt, Parked, Reason, ended
 from remit.engine.outcome import Outcome, detail
 from remit.engine.posts import notice, words_of_cancel
+from remit.engine.settling import take_words
 from remit.engine.standing import look
 from remit.engine.step import text_of, type_name
 from remit.engine.turn import Turn
@@ -45,6 +46,7 @@ async def begin(turn: Turn) -> Outcome | None:
     except AuthorityUnreadable as exc:
         return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
     _check_clock(turn, standpoint.now)
+    await take_words(turn.attempt)
     halt = await may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
         turn.attempt.settles_for = halt

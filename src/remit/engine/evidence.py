@@ -10,6 +10,7 @@ refreshed, another one is for the gate to judge. A fetcher that fails is a no.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from remit.engine.flow import Step
 from remit.engine.place import place
 from remit.engine.question import Wish
 from remit.engine.step import in_thread
-from remit.engine.turn import Turn
+from remit.engine.turn import ASK_SECONDS, Turn
 from remit.engine.writer import Conditions
 from remit.errors import CallRefused, DefinitionIncompatible
 from remit.facts.boundary import EvidenceView
@@ -98,10 +99,11 @@ async def _fetched(turn: Turn, fetcher: Callable[..., Any]) -> Any:
     fn = fetcher.fn if isinstance(fetcher, Step) else fetcher
     token = place.set("effect")  # it may look, and may not cross
     try:
-        if inspect.iscoroutinefunction(fn):
-            return await fn()
-        value = await in_thread(turn.host.threads, partial(fn))
-        return await value if inspect.isawaitable(value) else value
+        async with asyncio.timeout(ASK_SECONDS):
+            if inspect.iscoroutinefunction(fn):
+                return await fn()
+            value = await in_thread(turn.host.threads, partial(fn))
+            return await value if inspect.isawaitable(value) else value
     finally:
         place.reset(token)
 

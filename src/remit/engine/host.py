@@ -58,6 +58,7 @@ class Host:
 
     under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
     turns: those that this process takes, by run key, to be told what was posted for them.
+    outstanding: intentions whose plain function runs in a thread, also after its call was given up as too late.
     incidents: held while this process writes one, so that its own writers do not overtake each other.
     """
 
@@ -71,6 +72,7 @@ class Host:
     under_way: dict[str, asyncio.Event] = field(default_factory=dict)
     turns: dict[int, Turn] = field(default_factory=dict)
     standing: Standing = field(default_factory=Standing)
+    outstanding: set[str] = field(default_factory=set)
     incidents: asyncio.Lock = field(default_factory=asyncio.Lock)
     known: asyncio.Event = field(default_factory=asyncio.Event)
 

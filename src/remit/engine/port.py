@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -17,7 +18,7 @@ from typing import Any, Literal
 from remit.engine.place import place
 from remit.engine.sink import Declined, DidNotHappen, Effect, takes_epoch
 from remit.engine.step import in_thread
-from remit.engine.turn import Turn
+from remit.engine.turn import ASK_SECONDS, Turn
 from remit.errors import PermitRefused
 
 
@@ -58,7 +59,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     began = time.perf_counter_ns()
     token = place.set("effect")
     try:
-        outcome = await _called(turn, effect, effect.fn, request, permit.key)
+        outcome = await _called(turn, effect, effect.fn, request, permit)
     except DidNotHappen as exc:
         return Answered("did_not_happen", None, exc, _since(began))
     except Declined as exc:
@@ -76,7 +77,8 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
     assert effect.probe is not None
     token = place.set("effect")
     try:
-        return await _called(turn, effect, effect.probe, effect.request_codec.read(request), key)
+        async with asyncio.timeout(ASK_SECONDS):  # no answer is no answer, and the doubt stays
+            return await _called(turn, effect, effect.probe, effect.request_codec.read(request), key)
     except (Exception, asyncio.CancelledError) as exc:
         _check_not_ending(exc)
         return exc
@@ -84,9 +86,9 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
         place.reset(token)
 
 
-async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, key: str) -> Any:
-    """Run a function of the effect's: on the loop when it is async, in a thread when it is not."""
-    named: dict[str, Any] = {"key": key}
+async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, permit: Permit | str) -> Any:
+    """Run a function of the effect's: on the loop when it is async, in a thread when it is not. permit: or a key."""
+    named: dict[str, Any] = {"key": permit if isinstance(permit, str) else permit.key}
     if "epoch" in effect.takes if fn is effect.fn else takes_epoch(fn):
         named["epoch"] = turn.attempt.lease.epoch
     is_async = effect.is_async if fn is effect.fn else asyncio.iscoroutinefunction(fn)
@@ -95,8 +97,17 @@ async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, key: s
     async with asyncio.timeout(_seconds(effect.timeout)):
         if is_async:
             return await fn(request, **named)
-        outcome = await in_thread(turn.host.threads, partial(fn, request, **named))
+        outcome = await in_thread(turn.host.threads, partial(fn, request, **named), _noted(turn, permit))
         return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+
+def _noted(turn: Turn, permit: Permit | str) -> Callable[[], None] | None:
+    """Note that an effect's function is at work: a thread can't be stopped, so it may outlive its call."""
+    if isinstance(permit, str):
+        return None
+    outstanding, intention = turn.host.outstanding, permit.intention
+    outstanding.add(intention)
+    return lambda: outstanding.discard(intention)
 
 
 def _check_not_ending(exc: BaseException) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -18,19 +19,19 @@ import msgspec
 from remit.authority import rules as ruling
 from remit.authority.difference import shown_digest
 from remit.authority.directory import Authority
+from remit.authority.rule import Use
 from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
 from remit.engine.place import place
 from remit.engine.sink import Outward
 from remit.engine.step import type_name
-from remit.engine.turn import Turn
+from remit.engine.turn import ASK_SECONDS, Turn
 from remit.errors import CallRefused
 from remit.facts.boundary import AskView, Boundary, Decided, EffectView
 from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
 from remit.facts.kinds import Reservation
 
-ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answer
 REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
 
 _KEY_TAG = b"remit/key/1\n"
@@ -161,7 +162,7 @@ async def _needs(turn: Turn, wish: Wish, demands: Sequence[Demand]) -> tuple[lis
     needs, unanswered = [], ""
     for demand in demands:
         if demand.predicate:
-            said = await _ask(turn, wish, demand.predicate)
+            said = await _ask(turn, wish, demand.predicate, "when")
             if said is False:
                 continue
             if said is not True:
@@ -175,14 +176,14 @@ async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> Literal["", "yes", "n
         return "unknown"
     if not rules.wanted:
         return ""
-    said = await _ask(turn, wish, rules.wanted)
+    said = await _ask(turn, wish, rules.wanted, "still_wanted")
     return "yes" if said is True else "no" if said is False else "unknown"
 
 
-async def _ask(turn: Turn, wish: Wish, name: str) -> Any:
+async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
     """What a predicate of the contract says of the request, or what it raised."""
     assert wish.effect is not None
-    predicate = turn.flow.contract.predicate(wish.effect.name, name)
+    predicate = turn.flow.contract.predicate(wish.effect.name, name, use)
     if predicate is None:
         return LookupError(name)
     token = place.set("effect")  # it may look, and may not cross
@@ -257,14 +258,16 @@ async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
     value = wish.request
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
-    if value is None or value == "" or isinstance(value, dict | list):
+    if isinstance(value, str):
+        value = unicodedata.normalize("NFC", value).strip()
+    if value is None or value == "" or isinstance(value, bool | float | dict | list):
         raise CallRefused(
             f"{wish.name} has no business key in field {path!r} of its request; it was not called.",
             code="effect.business_key",
             hint="State it in the request: no two runs may do the same business twice.",
         )
     host = turn.host
-    digest = sha256(_BUSINESS_TAG + encode([wish.declared, value])).hexdigest()
+    digest = sha256(_BUSINESS_TAG + encode([wish.declared, str(value)])).hexdigest()
     row = await host.store.read_key(host.tenant, digest)
     if row is None or (row.run, row.call) == (turn.attempt.run_id, wish.name):
         return digest, ""

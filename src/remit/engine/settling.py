@@ -9,6 +9,9 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any, Literal
 
+import msgspec
+
+from remit.engine.attempt import Attempt
 from remit.engine.outcome import detail
 from remit.engine.port import Answered
 from remit.engine.question import Wish, is_shared
@@ -16,7 +19,7 @@ from remit.engine.step import text_of, type_name
 from remit.engine.turn import Turn
 from remit.engine.writer import Conditions
 from remit.errors import RemitError
-from remit.facts.boundary import EffectView
+from remit.facts.boundary import EffectView, Resolved
 from remit.facts.kinds import EffectSettled, ValueLost
 from remit.store.marks import FreeKey, Mark, Unreserve
 
@@ -50,6 +53,27 @@ async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -
         await attempt.append_surely(draft)
     else:
         await attempt.append_if([draft], Conditions(marks=marks))
+
+
+async def take_words(attempt: Attempt) -> None:
+    """Settle what people found out. It needs none of the run's code, which may not come there any more."""
+    for name in attempt.boundary.in_doubt:
+        view = attempt.boundary.effects[name]
+        told = attempt.boundary.resolved.get(view.intention)
+        if told is not None:
+            await take_word(attempt, view, told)
+
+
+async def take_word(attempt: Attempt, view: EffectView, told: Resolved) -> None:
+    """Settle one effect as a person said. Whether the outcome they gave fits its type is found when it is read."""
+    if told.fact.state == "ok":
+        value = msgspec.json.encode(msgspec.json.decode(told.value or b"{}").get("outcome"))
+    else:
+        value = detail(f"{told.by} said so")
+    settled = EffectSettled(found="person", item=told.item, state=told.fact.state)
+    marks = () if settled.state == "ok" else released(view)
+    await attempt.append_if([attempt.writer.draft(settled, name=view.name, value=value)], Conditions(marks=marks))
+    attempt.parking.wake()
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:

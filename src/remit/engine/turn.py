@@ -16,6 +16,8 @@ from remit.engine.host import Host
 if TYPE_CHECKING:
     from remit.engine.port import Permit
 
+ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answer: no answer is no yes
+
 
 @dataclass(slots=True)
 class Turn:

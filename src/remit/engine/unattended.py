@@ -9,6 +9,7 @@ from remit.engine.halt import ended
 from remit.engine.host import Host
 from remit.engine.outcome import Outcome
 from remit.engine.posts import words_of_cancel
+from remit.engine.settling import take_words
 from remit.errors import LeaseLost
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted
@@ -30,6 +31,7 @@ async def end_unattended(host: Host, view: RunView, row: RunRow, *, sent_ms: int
     pinned = view.opened.contract
     attempt.start(AttemptStarted(contract=digest(pinned), version=pinned.version, worker=host.worker))
     try:
+        await take_words(attempt)
         words = words_of_cancel(cancel.by, cancel.reason)
         outcome = await finish(attempt, ended("cancelled", words, item=cancel.item))
         if not attempt.has_ended:
