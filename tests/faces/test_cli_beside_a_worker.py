@@ -127,7 +127,8 @@ class Worker:
         files = {os.stat(path).st_ino for path in (self.path, f"{self.path}-shm")}
         lines = [line.split(maxsplit=1)[1] for line in Path("/proc/locks").read_text().splitlines()]
         mine = [line for line in lines if line.split()[3] == str(os.getpid())]
-        return sorted(line for line in mine if int(line.split()[4].rpartition(":")[2]) in files)
+        # While others lock, the kernel may list a lock twice in one reading.
+        return sorted({line for line in mine if int(line.split()[4].rpartition(":")[2]) in files})
 
     def excludes(self) -> bool:
         """Whether another process is kept out while this worker writes, and let in when it does not."""
