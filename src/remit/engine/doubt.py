@@ -36,7 +36,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     assert isinstance(effect, Effect)
     since = attempt.parking.wakes
     told = attempt.boundary.resolved.get(view.intention)
-    if told is not None:
+    if told is not None and view.intention not in turn.host.outstanding:
         await take_word(attempt, view, told)
         return False
     why = ""

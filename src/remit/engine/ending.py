@@ -46,7 +46,7 @@ async def begin(turn: Turn) -> Outcome | None:
     except AuthorityUnreadable as exc:
         return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
     _check_clock(turn, standpoint.now)
-    await take_words(turn.attempt)
+    await take_words(turn.attempt, turn.host.outstanding)
     halt = await may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
         turn.attempt.settles_for = halt

@@ -6,6 +6,7 @@ of it, and the run waits: a doubt about money that was paid would be worse than 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -55,12 +56,15 @@ async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -
         await attempt.append_if([draft], Conditions(marks=marks))
 
 
-async def take_words(attempt: Attempt) -> None:
-    """Settle what people found out. It needs none of the run's code, which may not come there any more."""
+async def take_words(attempt: Attempt, outstanding: Collection[str]) -> None:
+    """Settle what people found out. It needs none of the run's code, which may not come there any more.
+
+    outstanding: intentions whose call has not returned in this process, whatever somebody said elsewhere.
+    """
     for name in attempt.boundary.in_doubt:
         view = attempt.boundary.effects[name]
         told = attempt.boundary.resolved.get(view.intention)
-        if told is not None:
+        if told is not None and view.intention not in outstanding:
             await take_word(attempt, view, told)
 
 

@@ -31,7 +31,7 @@ async def end_unattended(host: Host, view: RunView, row: RunRow, *, sent_ms: int
     pinned = view.opened.contract
     attempt.start(AttemptStarted(contract=digest(pinned), version=pinned.version, worker=host.worker))
     try:
-        await take_words(attempt)
+        await take_words(attempt, host.outstanding)
         words = words_of_cancel(cancel.by, cancel.reason)
         outcome = await finish(attempt, ended("cancelled", words, item=cancel.item))
         if not attempt.has_ended:

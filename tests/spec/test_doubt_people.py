@@ -1,0 +1,162 @@
+"""Doubts and people: "it did not happen" is as good as a yes to a second payment, so not everybody may say it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.office import BUYER, DANA, DORA, HOURS_72, ROOT, RUN, Office, answer, staffed
+from tests.support.till import Order, Receipt, Till, paying
+
+LOST = ConnectionError("no answer")
+
+
+async def in_doubt(rt: remit.Runtime, rule: remit.Rule | None = None) -> Office:
+    """A payment that a director approved, if the rule asks one, and whose answer was lost the first time."""
+    office = Office(rule)
+
+    def lose_the_first(order: dict[str, Any], key: str) -> str:
+        if len(office.sent) == 1:
+            raise LOST
+        return f"paid {order['amount']}"
+
+    office.body = lose_the_first
+    outcome = await office.go(await staffed(rt))
+    if outcome.waiting_on == "approval":
+        await answer(rt)
+        outcome = await office.go(rt)
+    assert outcome.status == "in_doubt"
+    return office
+
+
+async def code_of(rt: remit.Runtime, by: str, run: str = RUN) -> str:
+    """Why this one may not say so."""
+    with pytest.raises(remit.Refused) as refused:
+        await rt.resolve(run, "pay", "did_not_happen", by=by, evidence="trust me")
+    return refused.value.code
+
+
+async def test_a_doubt_is_not_ended_by_who_could_not_have_approved(storage: Storage):  # proves: FX-9, APR-3, APR-4
+    async with storage.open() as rt:
+        office = await in_doubt(rt)
+        await rt.grant("user:ops", "clerk", by=ROOT)
+        await rt.grant("user:dana-at-home", "director", by=ROOT)
+        await rt.link("user:dana-at-home", person=DANA, by=ROOT)
+        assert await code_of(rt, "user:made-up") == "doubt.decider"
+        assert await code_of(rt, BUYER) == "doubt.decider"
+        assert await code_of(rt, DANA) == "doubt.self"
+        assert await code_of(rt, "user:dana-at-home") == "doubt.self"
+        assert await code_of(rt, "user:ops") == "doubt.role"
+        await rt.revoke(DORA, "director", by=ROOT)
+        assert await code_of(rt, DORA) == "doubt.role"
+        assert len((await rt.read(RUN)).post) == 1, "but for the yes nothing was posted"
+        await rt.grant(DORA, "director", by=ROOT)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="no such transfer in their books")
+        assert (await office.go(rt)).value == "paid 82000"
+
+
+async def test_a_doubt_that_nobody_approved_is_ended_by_anybody_known_but_oneself(storage: Storage):  # proves: FX-9
+    async with storage.open() as rt:
+        office = await in_doubt(rt, remit.Rule())
+        assert await code_of(rt, DANA) == "doubt.self"
+        assert await code_of(rt, "user:made-up") == "doubt.decider"
+        await rt.grant("user:ops", "clerk", by=ROOT)
+        await rt.resolve(RUN, "pay", "ok", by="user:ops", evidence="statement", outcome="receipt 88")
+        assert (await office.go(rt)).value == "receipt 88"
+
+
+async def test_who_may_approve_for_themselves_may_end_their_doubt(storage: Storage):  # proves: FX-9, APR-4
+    rule = remit.Rule(approval=remit.Approval({"requester", "director"}, HOURS_72, alone=True))
+    async with storage.open() as rt:
+        office = await in_doubt(rt, rule)
+        await rt.resolve(RUN, "pay", "ok", by=DANA, evidence="statement", outcome="receipt 88")
+        assert (await office.go(rt)).value == "receipt 88"
+
+
+async def test_a_directory_that_knows_nobody_says_how_to_begin(storage: Storage):  # proves: FX-9
+    till = Till()
+    till.next(LOST)
+    flow = paying(till.effect())
+    async with storage.open() as rt:
+        await rt.run(flow, id="r")
+        with pytest.raises(remit.Refused) as refused:
+            await rt.resolve("r", "pay", "did_not_happen", by="user:ann", evidence="statement")
+        assert refused.value.code == "doubt.decider" and "remit grant" in refused.value.hint
+
+
+class Slow:
+    """A plain function that is over its time, and goes on in its thread until it is let go."""
+
+    def __init__(self) -> None:
+        self.let_go, self.is_over = threading.Event(), threading.Event()
+        self.paid: list[str] = []
+
+        @remit.effect(timeout=timedelta(milliseconds=50))
+        def pay(order: Order, *, key: str) -> Receipt:
+            self.let_go.wait(30)
+            self.paid.append(key)
+            self.is_over.set()
+            return Receipt(number=1, amount=order.amount)
+
+        self.flow = paying(pay)
+
+    async def finish(self) -> None:
+        """Let it pay, and wait for that."""
+        self.let_go.set()
+        assert await asyncio.to_thread(self.is_over.wait, 30)
+
+
+async def test_while_the_call_itself_still_runs_nobody_says_that_it_did_not_happen(storage: Storage):  # proves: FX-9
+    slow = Slow()
+    async with storage.open() as rt:
+        try:
+            await rt.grant("user:ann", "clerk", by=ROOT)
+            assert (await rt.run(slow.flow, id="r")).status == "in_doubt"
+            for _ in range(2):
+                assert await code_of(rt, "user:ann", "r") == "doubt.under_way"
+                assert "has not returned in this process" in (await rt.run(slow.flow, id="r")).reason
+        finally:
+            await slow.finish()
+        while rt._ready().outstanding:
+            await asyncio.sleep(0)
+        await rt.resolve("r", "pay", "ok", by="user:ann", evidence="statement", outcome={"number": 1, "amount": 100})
+        assert (await rt.run(slow.flow, id="r")).value == [100]
+    assert len(slow.paid) == 1
+
+
+async def test_a_word_from_elsewhere_is_not_taken_while_the_call_still_runs_here(database: Storage):  # proves: FX-9
+    slow = Slow()
+    async with database.open() as rt, database.open() as elsewhere:
+        try:
+            await rt.grant("user:ann", "clerk", by=ROOT)
+            await rt.run(slow.flow, id="r")
+            await elsewhere.resolve("r", "pay", "did_not_happen", by="user:ann", evidence="not at the bank")
+            assert (await rt.run(slow.flow, id="r")).status == "in_doubt"
+        finally:
+            await slow.finish()
+    assert len(slow.paid) == 1
+
+
+async def test_an_outcome_that_does_not_fit_its_type_leaves_no_doubt(storage: Storage):  # proves: FX-8, FX-9
+    till = Till()
+    till.next(LOST)
+    flow = paying(till.effect())
+    async with storage.open() as rt:
+        await rt.grant("user:ann", "clerk", by=ROOT)
+        await rt.run(flow, id="r")
+        await rt.resolve("r", "pay", "ok", by="user:ann", evidence="statement", outcome={"wrong": 1})
+        for _ in range(2):
+            with pytest.raises(remit.ValueUnreadable):
+                await rt.run(flow, id="r")
+        (effect,) = await rt.effects("r")
+        assert (effect.state, effect.found) == ("ok", "person")
+        assert await rt.effects(in_doubt=True) == [] and await rt.verify("r") is None
+        outcome = await rt.cancel("r", by="user:ann")
+        assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
+    assert len(till.arrived) == 1
