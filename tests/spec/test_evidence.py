@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 import remit
+from remit.canonical import INTEGER_MAX
 from remit.faces.cli.reasons import next_step
 from tests.spec.conftest import Storage
 from tests.support.clock import START, MovedClock
@@ -203,6 +205,56 @@ async def test_one_that_is_stated_anew_without_a_fetcher_is_not_taken_again_by_t
         assert (await rt.run(desk.flow(purchase), id=RUN)).status == "completed"
 
 
+async def test_what_is_stated_while_an_earlier_one_is_taken_again_counts(storage: Storage):  # proves: GATE-2, LOG-2
+    desk, asks, stated = Desk(), asyncio.Event(), asyncio.Event()
+
+    async def again() -> str:
+        asks.set()
+        await stated.wait()
+        return "taken again"
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", "old", as_of=run.now() - 2 * HOUR, fresh_for=HOUR, again=again)
+        paying = asyncio.create_task(run.effect(desk.pay, 1))
+        await asks.wait()
+        run.evidence("quote", "new", as_of=run.now(), fresh_for=HOUR)
+        stated.set()
+        return await paying
+
+    async with storage.open() as rt:
+        assert (await rt.run(desk.flow(purchase), id=RUN)).value == "paid 1"
+        await rt.verify(RUN)
+        assert await _rested_on(rt, "pay") == b'"new"'
+
+
+async def test_one_that_is_written_late_does_not_come_back_before_a_later_one(storage: Storage):  # proves: GATE-2
+    desk, looked = Desk(), asyncio.Event()
+
+    async def look() -> None:
+        looked.set()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", "old", as_of=run.now(), fresh_for=HOUR)
+        looking = asyncio.create_task(run.step(look))
+        await looked.wait()  # what the step returned is on its way to the disk, and the old quote with it
+        run.evidence("quote", "new", as_of=run.now(), fresh_for=HOUR)
+        await looking
+        return await run.effect(desk.pay, 1)
+
+    async with storage.open() as rt:
+        assert (await rt.run(desk.flow(purchase), id=RUN)).value == "paid 1"
+        assert await _rested_on(rt, "pay") == b'"new"'
+
+
+async def _rested_on(rt: remit.Runtime, call: str) -> bytes:
+    """The value of the one piece of evidence that a call was judged by."""
+    boundary = (await rt.show(RUN)).view.boundary
+    (basis,) = boundary.effects[call].judged.question.evidence
+    known = boundary.evidence_with(basis.digest)
+    assert known is not None
+    return known[0]
+
+
 # -- for how long ---------------------------------------------------------------------------------------------------
 
 
@@ -249,6 +301,27 @@ async def test_a_fact_is_not_called_future_where_the_clock_was_set_back_since():
         await answer(rt)
         clock.move(-timedelta(minutes=5))
         assert (await rt.run(desk.flow(purchase), id=RUN)).value == "paid 1"
+
+
+@pytest.mark.parametrize("as_of", [START, datetime.min.replace(tzinfo=UTC)], ids=["now", "the year 1"])
+async def test_no_time_that_is_written_is_out_of_range(as_of: datetime):  # proves: LOG-1
+    desk = Desk()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", 1, as_of=as_of, fresh_for=timedelta.max, again=lambda: 1)
+        await run.step(_up, len(is_up))
+        return await run.effect(desk.pay, 1)
+
+    async with remit.open("memory:", clock=MovedClock()) as rt:
+        is_up = [0]
+        with pytest.raises(remit.StepError):
+            await rt.run(desk.flow(purchase), id=RUN)
+        is_up += [0]
+        assert (await rt.run(desk.flow(purchase), id=RUN)).status == "completed"
+        lines = (await rt.explain(RUN)).timeline.lines
+    taken = [line.body for line in lines if line.kind == "EvidenceTaken"]
+    assert len(taken) == 2
+    assert all(abs(body[key]) <= INTEGER_MAX for body in taken for key in ("as_of", "until"))
 
 
 # -- what changed ---------------------------------------------------------------------------------------------------

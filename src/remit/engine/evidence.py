@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 from remit.authority.rules import evidence_until
+from remit.canonical import INTEGER_MAX
 from remit.engine.draw import EPOCH
 from remit.engine.flow import Step
 from remit.engine.place import place
@@ -90,7 +91,8 @@ async def take_again(turn: Turn, wish: Wish) -> None:
             continue
         turn.unreadable.discard(view.call)
         now = attempt.writer.now()
-        fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=now + view.fact.until - view.fact.as_of)
+        until = min(now + view.fact.until - view.fact.as_of, INTEGER_MAX)
+        fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=until)
         draft = attempt.writer.draft(fact, name=view.call, value=data, salt=view.salt)
         await attempt.append_if([draft], Conditions())
 
@@ -132,8 +134,8 @@ def _fact(name: str, as_of: datetime, fresh_for: timedelta, now: int) -> Evidenc
             code="evidence.as_of",
             hint="State since when it is so; whoever wrote a date in the future may not extend its time by it.",
         )
-    at = min(at, now)
-    return EvidenceTaken(as_of=at, evidence=name, until=at + fresh_for // MICROSECOND)
+    at = max(min(at, now), -INTEGER_MAX)
+    return EvidenceTaken(as_of=at, evidence=name, until=min(at + fresh_for // MICROSECOND, INTEGER_MAX))
 
 
 def _codec(value: Any) -> Codec[Any]:
