@@ -113,8 +113,8 @@ def _boundary(view: RunView) -> Shown | None:
         void = f"; {', '.join(ask.voided)}" if ask.voided else ""
         what = f"{ask.asked.ask} asks {roles} until {time_of(ask.asked.until)}{answer}{void}"
         grid.row(ask.asked.call, "question", state_of(ask), what)
-    for name, one in view.boundary.evidence.items():
-        grid.row(one.call, "evidence", "", f"{name}, fresh until {time_of(one.fact.until)}")
+    for one in view.boundary.evidence.values():
+        grid.row(one.call, "evidence", "", f"{one.name}, fresh until {time_of(one.fact.until)}")
     return grid.made() if grid.is_filled else None
 
 
