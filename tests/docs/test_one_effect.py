@@ -1,4 +1,4 @@
-"""One step, traced: what docs/one-effect.md says is called, is called, in that order."""
+"""One effect, traced: what docs/one-effect.md says is called, is called, in that order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW = re.compile(r"^\| \d+ \| `([\w/]+\.py)` \| `([\w.]+)` \|", re.MULTILINE)
 
 Named = tuple[str, str]  # module, qualified name
 
-# In a process of its own, so that it can die: the first step is on the disk, the second is running.
+# In a process of its own, so that it can die: the step is on the disk, the effect is under way.
 VICTIM = """
 import asyncio, os, signal, sys
 import remit
@@ -29,21 +29,43 @@ import remit
 async def fetch_quote(sku: str) -> int:
     return 120
 
-@remit.step
-async def write(price: int) -> str:
+@remit.effect
+async def place_order(order: dict, *, key: str) -> str:
     os.kill(os.getpid(), signal.SIGKILL)
     return ""
 
-@remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+@remit.flow(contract=remit.Contract(version="1", resume={"buyer"}))
 async def purchase(run: remit.Run, sku: str) -> str:
-    return await run.step(write, await run.step(fetch_quote, sku))
+    return await run.effect(place_order, {"amount": await run.step(fetch_quote, sku)})
 
 async def main() -> None:
     async with remit.open(sys.argv[1]) as rt:
-        await rt.run(purchase, "A-1", id="po-1041")
+        await rt.grant("agent:buyer", "buyer", by="user:root")
+        await rt.run(purchase, "A-1", id="po-1041", by="agent:buyer")
 
 asyncio.run(main())
 """
+
+# They read or form a value and decide nothing; the page leaves them out.
+SMALL = ("facts/", "canonical.py", "clock.py", "store/protocol.py")
+READ = {
+    ("engine/question.py", "Wish.declared"),
+    ("engine/race.py", "has_lost"),
+    ("engine/writer.py", "JournalWriter.now"),
+    ("engine/writer.py", "JournalWriter.place"),
+    ("engine/writer.py", "JournalWriter.wall"),
+}
+
+# While the outcome is waited for, the frames around the flow are entered again: they are not the call's.
+AROUND = {
+    ("faces/runtime.py", "Runtime.run"),
+    ("engine/claim_and_run.py", "claim_and_run"),
+    ("engine/invoke.py", "call_flow"),
+}
+
+BY_BUYER = remit.Contract(
+    version="1", resume={"buyer"}, effects={"place_order": remit.Rule(ceiling=remit.Ceiling("amount", max=25_000))}
+)
 
 
 def named_in(section: str) -> list[Named]:
@@ -82,17 +104,43 @@ class Trace:
         return [each for each in self.called if not any(part[0] in "_<" for part in each[1].split("."))]
 
 
+def unnamed(trace: Trace, named: list[Named]) -> list[Named]:
+    """Public functions that were called and that the page does not name, though it should."""
+    known = {*named, *AROUND, *READ}
+    return [each for each in trace.public if each not in known and not each[0].startswith(SMALL)]
+
+
 @remit.step
 async def fetch_quote(sku: str) -> int:
     return 120
 
 
-@remit.step
-async def write(price: int) -> str:
-    return f"{price}"
+@remit.effect
+async def place_order(order: dict[str, int], *, key: str) -> str:
+    return f"ordered at {order['amount']}"
 
 
-async def test_the_way_out_is_the_one_that_the_page_names(tmp_path: Path):
+async def test_the_way_out_is_the_one_that_the_page_names(tmp_path: Path):  # proves: FX-1, GATE-1
+    trace = Trace()
+
+    @remit.flow(contract=BY_BUYER)
+    async def purchase(run: remit.Run, sku: str) -> str:
+        price = await run.step(fetch_quote, sku)
+        with trace.on():
+            outcome = await run.effect(place_order, {"amount": price})
+        return outcome
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        await rt.grant("agent:buyer", "buyer", by="user:root")
+        outcome = await rt.run(purchase, "A-1", id="po-1041", by="agent:buyer")
+        assert outcome.value == "ordered at 120"
+
+    named = named_in("Out")
+    assert trace.only(named) == named
+    assert unnamed(trace, named) == []
+
+
+async def test_the_short_way_of_a_step_is_the_one_that_the_page_names(tmp_path: Path):  # proves: RUN-3
     trace = Trace()
 
     @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
@@ -104,18 +152,13 @@ async def test_the_way_out_is_the_one_that_the_page_names(tmp_path: Path):
     async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
         assert (await rt.run(purchase, "A-1", id="po-1041")).value == 120
 
-    # While the outcome is waited for, the frames around the flow are entered again: they are not the step's.
-    around = {
-        ("faces/runtime.py", "Runtime.run"),
-        ("engine/claim_and_run.py", "claim_and_run"),
-        ("engine/invoke.py", "call_flow"),
-    }
-    named = named_in("Out")
+    named, above = named_in("Step"), named_in("Out")
     assert trace.only(named) == named
-    assert [each for each in trace.public if each not in named and each not in around] == []
+    assert unnamed(trace, [*named, *above]) == []
+    assert [each for each in trace.called if each[0] in ("engine/crossing.py", "authority/gate.py")] == []
 
 
-async def test_the_way_back_is_the_one_that_the_page_names(tmp_path: Path):  # proves: RUN-3, RUN-5
+async def test_the_way_back_is_the_one_that_the_page_names(tmp_path: Path):  # proves: RUN-3, RUN-5, FX-2
     url = f"sqlite:///{tmp_path}/a.db"
     script = tmp_path / "victim.py"
     script.write_text(VICTIM, encoding="utf-8")
@@ -123,16 +166,14 @@ async def test_the_way_back_is_the_one_that_the_page_names(tmp_path: Path):  # p
     assert victim.returncode == -9
     trace = Trace()
 
-    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    @remit.flow(contract=remit.Contract(version="1", resume={"buyer"}))
     async def purchase(run: remit.Run, sku: str) -> str:
-        price = await run.step(fetch_quote, sku)
-        sys.setprofile(None)
-        outcome: str = await run.step(write, price)
-        return outcome
+        return await run.effect(place_order, {"amount": await run.step(fetch_quote, sku)})
 
     async with remit.open(url) as rt:
         with trace.on():
-            assert (await rt.run(purchase, "A-1", id="po-1041")).value == "120"
+            outcome = await rt.run(purchase, "A-1", id="po-1041", by="agent:buyer")
+        assert (outcome.status, outcome.code) == ("in_doubt", "effect.in_doubt")
 
     named = named_in("Back")
     assert trace.only(named) == named
