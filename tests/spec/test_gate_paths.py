@@ -175,10 +175,13 @@ class Watched:
         return pay
 
     async def look(self, key: str, epoch: int) -> tuple[str, ...]:
-        """Kinds and call of the last entries; asserts that they are what the gate let pass."""
+        """The call of its last two entries; asserts that they are what the gate let pass."""
         assert self.rt is not None
         stored = await self.rt.read(RUN)
-        last = read_journal(self.rt._store.ledger.origin, stored)[1].main[-2:]
+        main = read_journal(self.rt._store.ledger.origin, stored)[1].main
+        # The last that was written but for calls beside this one.
+        at = max(n for n, e in enumerate(main) if isinstance(e.fact, EffectIntended) and e.fact.key == key)
+        last = main[at - 1 : at + 1]
         judged, intended = last[0].fact, last[1].fact
         assert isinstance(judged, GateJudged)
         assert isinstance(intended, EffectIntended)
