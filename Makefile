@@ -16,7 +16,7 @@ READY := .venv/.ready
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: $(READY) ## run the procurement story: start, die, come back
+demo: $(READY) ## run the procurement story: payments die, come back, and are made only while they are allowed
 	$(BIN)/python -m examples.procurement.demo $(ARGS)
 
 test: $(READY) ## run the tests, on SQLite and a real Postgres; ARGS="-k words" picks some
