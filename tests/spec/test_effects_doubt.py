@@ -332,6 +332,32 @@ async def test_a_person_says_that_it_did_not_and_it_is_judged_and_called_anew(st
     assert len(till.keys) == 2 and len(set(till.keys)) == 1
 
 
+async def test_a_word_whose_outcome_does_not_fit_ends_the_doubt_and_waits_for_code_that_reads_it(
+    storage: Storage,
+):  # proves: FX-9, FX-13
+    till = Till()
+    till.next(LOST, LOST)
+    flow = paying(till.effect(doubt="resend", sink="dedupes"))
+
+    async def pay(order: Order, *, key: str) -> Any:
+        raise AssertionError("it was called")
+
+    @remit.flow(contract=OPEN, name="paying")
+    async def mended(run: remit.Run) -> Any:
+        return await run.effect(remit.effect(doubt="resend", sink="dedupes")(pay), Order())
+
+    async with storage.open() as rt:
+        await rt.run(flow, id="r")
+        await find_out(rt, "r", "ok", "P000001")
+        for _ in range(2):
+            with pytest.raises(remit.ValueUnreadable):
+                await rt.run(flow, id="r")
+        (effect,) = await rt.effects("r")
+        assert (effect.state, effect.found, effect.outcome) == ("ok", "person", "P000001")
+        assert (await rt.run(mended, id="r")).value == "P000001"
+    assert len(till.arrived) == 2
+
+
 async def test_a_word_of_a_person_goes_before_the_rule(storage: Storage):  # proves: FX-9
     till = Till()
     till.next(LOST, LOST)
