@@ -19,7 +19,7 @@ from remit.engine.incidents import quarantine
 from remit.engine.journal import read_journal
 from remit.engine.liveness import is_proven_dead
 from remit.engine.opening import draw_up
-from remit.engine.standing import look
+from remit.engine.standing import check_clock, look
 from remit.errors import (
     ExecutorMismatch,
     FlowMismatch,
@@ -57,8 +57,9 @@ class Found:
 
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
     """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
-    now = host.clock.now()
-    authority = (await look(host)).authority
+    standpoint = await look(host)
+    check_clock(host, standpoint.now)
+    now, authority = host.clock.now(), standpoint.authority
     opened = RunOpened(
         by=order.by,
         behalf=order.behalf,

@@ -18,7 +18,7 @@ from remit.engine.halt import Again, Ended, Halt, Parked, Reason, ended
 from remit.engine.outcome import Outcome, detail
 from remit.engine.posts import notice, words_of_cancel
 from remit.engine.settling import take_words
-from remit.engine.standing import look
+from remit.engine.standing import check_clock, look
 from remit.engine.step import text_of, type_name
 from remit.engine.turn import Turn
 from remit.engine.writer import Draft
@@ -27,7 +27,6 @@ from remit.errors import (
     DefinitionIncompatible,
     Denied,
     Moved,
-    Refused,
     RemitError,
     StepError,
     ValueUnreadable,
@@ -36,8 +35,6 @@ from remit.facts.kinds import RunEnded, RunParked
 from remit.facts.machine import Status
 from remit.store.marks import Announce, CloseAsk, Mark
 
-JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
-
 
 async def begin(turn: Turn) -> Outcome | None:
     """The gate before anything of the flow runs; None where it may, or where it may only settle what is in doubt."""
@@ -45,25 +42,13 @@ async def begin(turn: Turn) -> Outcome | None:
         standpoint = await look(turn.host)
     except AuthorityUnreadable as exc:
         return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
-    _check_clock(turn, standpoint.now)
+    check_clock(turn.host, standpoint.now)
     await take_words(turn.attempt, turn.host.outstanding)
     halt = await may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
         turn.attempt.settles_for = halt
         return None
     return None if halt is None else await finish(turn.attempt, halt)
-
-
-def _check_clock(turn: Turn, store_now: int) -> None:
-    """Raises Refused where this machine's clock runs far ahead: one false date would expire everything."""
-    host = turn.host
-    ahead = host.clock.now() - store_now
-    if host.store.ledger.clock == "database" and ahead > JUMP_US:
-        raise Refused(
-            f"This machine's clock is {ahead // 1_000_000:,} s ahead of the store's; nothing was done.",
-            code="clock.jumped",
-            hint="Set the clock right; nothing was written under it.",
-        )
 
 
 async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:

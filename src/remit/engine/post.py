@@ -16,7 +16,7 @@ from remit.engine.host import Host
 from remit.engine.posts import notice
 from remit.engine.reserved import TRIES
 from remit.engine.signals import AttemptClosed
-from remit.engine.standing import refresh
+from remit.engine.standing import check_clock, look
 from remit.errors import LeaseLost, Moved, Refused, StoreUnavailable
 from remit.facts import kinds
 from remit.facts.entry import SALT_BYTES, Pen
@@ -40,11 +40,10 @@ async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter
     """Append what `write` makes of the verified run; the run as it was before.
 
     write: checks whether it is still valid and raises Refused where not. Raises RunAbsent, RunQuarantined, Tampered,
-    Refused `run.ended`, StoreUnavailable: nothing was written.
+    Refused `run.ended` or `clock.jumped`, StoreUnavailable: nothing was written.
     """
     for _ in range(TRIES):
-        if host.standing.run_key:
-            await refresh(host)
+        check_clock(host, (await look(host)).now if host.standing.run_key else await host.store.now())
         found = await find(host, run)
         _check_open(found)
         letter = write(found)

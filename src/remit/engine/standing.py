@@ -18,9 +18,11 @@ from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine.host import Host
 from remit.engine.journal import read_journal
 from remit.engine.reserved import TRIES, row_of, unit_of
-from remit.errors import AuthorityUnreadable, LeaseLost, StoreUnavailable, Tampered
+from remit.errors import AuthorityUnreadable, LeaseLost, Refused, StoreUnavailable, Tampered
 from remit.facts.fact import Fact
 from remit.store.protocol import Peek, RunRow
+
+JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,17 @@ async def look(host: Host) -> Standpoint:
     return Standpoint(standing.authority, peek.now)
 
 
+def check_clock(host: Host, store_now: int) -> None:
+    """Raises Refused where this machine's clock runs far ahead: an entry of a false date would expire everything."""
+    ahead = host.clock.now() - store_now
+    if host.store.ledger.clock == "database" and ahead > JUMP_US:
+        raise Refused(
+            f"This machine's clock is {ahead // 1_000_000:,} s ahead of the store's; nothing was done.",
+            code="clock.jumped",
+            hint="Set the clock right; nothing was written under it.",
+        )
+
+
 async def refresh(host: Host) -> Authority:
     """The same, after a commit found that it had moved."""
     return (await look(host)).authority
@@ -57,7 +70,9 @@ async def act(host: Host, fact: Fact, words: str, *, by: str, check: Callable[[A
     check: whether it may be written behind this version; raises Refused. Raises StoreUnavailable.
     """
     for _ in range(TRIES):
-        authority = await refresh(host)
+        standpoint = await look(host)
+        check_clock(host, standpoint.now)
+        authority = standpoint.authority
         check(authority)
         row = await row_of(host, AUTHORITY)
         if row.seq != authority.version:
@@ -79,6 +94,9 @@ async def _read(host: Host, peek: Peek) -> None:
     if stored is None:
         raise AuthorityUnreadable(f"The journal {AUTHORITY!r} is gone; nothing was done.")
     _check_row(stored.row)
+    if stored.row.seq < standing.authority.version:  # what was granted or revoked since would be forgotten
+        known = standing.authority.version
+        raise AuthorityUnreadable(f"{AUTHORITY!r} has {stored.row.seq} entries and had {known}; nothing was done.")
     try:
         _, journal = read_journal(host.store.ledger.origin, stored)
         standing.authority = fold_authority(journal.main)
