@@ -21,6 +21,7 @@ from remit.facts.kinds import (
     ApprovalDecided,
     ApprovalUsed,
     ApprovalVoided,
+    CancelAsked,
     DoubtResolved,
     EffectIntended,
     EffectRefused,
@@ -358,6 +359,19 @@ async def test_a_word_that_nobody_said_settles_nothing(intention: str, forger: F
 async def test_no_run_ends_while_an_effect_is_in_doubt(forger: Forger):  # proves: FX-2, LOG-4
     await forger.main(judged(), intended(), RunEnded(status="completed"))
     await forger.refused("an end while an effect is in doubt")
+
+
+async def test_an_end_that_names_a_wish_for_it_names_one_that_was_posted(forger: Forger):  # proves: RUN-14, LOG-4
+    item = await forger.post(CancelAsked())
+    await forger.main(RunEnded(code="cancelled", item=item, status="cancelled"))
+    assert (await folds(forger)).status == "cancelled"
+
+
+@pytest.mark.parametrize("status", ["cancelled", "completed"])
+async def test_a_run_ends_by_no_wish_that_nobody_had(status: Any, forger: Forger):  # proves: RUN-14, LOG-4
+    item = "ab" * 32 if status == "cancelled" else await forger.post(CancelAsked())
+    await forger.main(RunEnded(item=item, status=status))
+    await forger.refused("an end that nobody asked for")
 
 
 # -- evidence ---------------------------------------------------------------------------------------------------------

@@ -186,6 +186,9 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         elif isinstance(fact, RunEnded):
             if view.boundary.in_doubt:
                 raise _illegal(view, entry, "an end while an effect is in doubt")
+            cancel = view.boundary.cancel
+            if fact.item and (cancel is None or (cancel.item, fact.status) != (fact.item, "cancelled")):
+                raise _illegal(view, entry, "an end that nobody asked for")
             view.ended, view.last_value = fact, entry.value
     return after
 
