@@ -110,8 +110,10 @@ class Attempt:
 
     def check_may_begin(self, name: str) -> None:
         """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
+        if self.settles_for is None:
+            return
         effect = self.boundary.effects.get(name)
-        if self.settles_for is not None and (effect is None or effect.settled is not None):
+        if effect is None or effect.settled is not None:
             self.halt(self.settles_for)
             self.check_open()
 
@@ -173,7 +175,8 @@ class Attempt:
 
     async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Make an entry durable, with all that rides. Raises AttemptClosed where it was not written."""
-        await self.writer.until_free()
+        if self.writer.alone is not None:
+            await self.writer.until_free()
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         check_not_lost()
@@ -189,7 +192,8 @@ class Attempt:
 
         Only from a task that no flow cancels: whoever stops it all the same ends the turn.
         """
-        await self.writer.until_free()
+        if self.writer.alone is not None:
+            await self.writer.until_free()
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         self.writer.ride_draft(draft)
@@ -210,7 +214,8 @@ class Attempt:
         is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends the turn.
         Raises AttemptClosed where it was not written for another reason.
         """
-        await self.writer.until_free()
+        if self.writer.alone is not None:
+            await self.writer.until_free()
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         try:
@@ -230,7 +235,8 @@ class Attempt:
 
         Raises AttemptClosed where it was not written because the run or the store is lost.
         """
-        await self.writer.until_free()
+        if self.writer.alone is not None:
+            await self.writer.until_free()
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         try:
@@ -253,7 +259,8 @@ class Attempt:
         before: entries that stand directly before it. is_post_seen: only where nobody posted anything since lane post
         was read. Raises Moved("post") then, with nothing written and the turn still open; else what stopped it.
         """
-        await self.writer.until_free()
+        if self.writer.alone is not None:
+            await self.writer.until_free()
         if self.closed_by is not None:
             raise self.closed_by
         status = move(Status.RUNNING, type(fact).__name__, fact)
@@ -262,7 +269,8 @@ class Attempt:
         conditions = Conditions(post_seq=self.post_seq if is_post_seen else None, marks=marks)
         # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
         self.halted = self.halted or _OVER
-        await self.writer.append_if(drafts, conditions, Move(status, fact.code, release=True))
+        # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.
+        await self.writer.append_if(drafts, conditions, Move(status, fact.code, release=True), is_stoppable=False)
         self.has_ended = True
         self.close(CallRefused("The attempt had ended when this call came; nothing was written.", code="attempt.ended"))
 

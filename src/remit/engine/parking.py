@@ -9,8 +9,7 @@ Where only tasks that it made wait, another of its tasks may be busy, and gets a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,31 +27,48 @@ class _Waiting:
     future: asyncio.Future[None]
 
 
+class _Open:
+    """One for all calls of a turn: each step passes it, and a context manager made for each would cost more."""
+
+    __slots__ = ("_parking",)
+
+    def __init__(self, parking: Parking) -> None:
+        self._parking = parking
+
+    def __enter__(self) -> None:
+        parking = self._parking
+        parking._open += 1
+        parking._moves += 1
+
+    def __exit__(self, *_: object) -> None:
+        parking = self._parking
+        parking._open -= 1
+        parking._moves += 1
+        if parking._waiting:
+            parking._arm()
+
+
 class Parking:
     """Which calls are open, and which of them wait. on_still: told what the run waits for."""
 
-    __slots__ = ("_is_armed", "_is_stopped", "_moves", "_on_still", "_open", "_waiting", "wakes")
+    __slots__ = ("_call", "_is_armed", "_is_stopped", "_moves", "_on_still", "_open", "_waiting", "wakes")
 
     def __init__(self, on_still: Callable[[Parked], None]) -> None:
         self._on_still = on_still
+        self._call = _Open(self)
         self._open = self._moves = 0
         self.wakes = 0  # how often something moved for which calls wait
         self._waiting: list[_Waiting] = []
         self._is_armed = self._is_stopped = False
 
-    @contextmanager
-    def open_call(self) -> Iterator[None]:
+    def open_call(self) -> _Open:
         """A call of the flow, from its beginning to its outcome."""
-        self._begin()
-        try:
-            yield
-        finally:
-            self._end()
+        return self._call
 
     def outlive(self, task: asyncio.Task[Any]) -> None:
         """A call that its flow let go of is open until `task` is through: in doubt it holds the run."""
-        self._begin()
-        task.add_done_callback(lambda _: self._end())
+        self._call.__enter__()
+        task.add_done_callback(lambda _: self._call.__exit__())
 
     async def wait(self, why: Parked, *, is_whole: bool, since: int) -> None:
         """Wait until something moved. Raises AttemptClosed where the turn ended before, or has ended already.
@@ -86,16 +102,6 @@ class Parking:
             if not waiting.future.done():
                 waiting.future.set_exception(AttemptClosed())
                 waiting.future.exception()  # a call that was given up is not a warning
-
-    def _begin(self) -> None:
-        self._open += 1
-        self._moves += 1
-
-    def _end(self) -> None:
-        self._open -= 1
-        self._moves += 1
-        if self._waiting:
-            self._arm()
 
     def _arm(self) -> None:
         if not self._is_armed:

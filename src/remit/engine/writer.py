@@ -66,6 +66,8 @@ class Conditions:
     marks: tuple[Mark, ...] = ()
 
 
+_NO_CONDITIONS = Conditions()
+
 Seal = Callable[[Sequence[Draft], Conditions], Unit]
 
 
@@ -73,13 +75,13 @@ class JournalWriter:
     """Belongs to one event loop. boundary: is told what was written."""
 
     __slots__ = (
-        "_alone",
         "_clock",
         "_lease",
         "_move",
         "_pen",
         "_riding",
         "_store",
+        "alone",
         "boundary",
         "has_written",
         "last_at",
@@ -89,7 +91,7 @@ class JournalWriter:
         self._store, self._clock, self._pen, self._lease, self.boundary = store, clock, pen, lease, boundary
         self._riding: list[Draft] = []
         self._move: Move | None = None  # of the first append
-        self._alone: asyncio.Event | None = None  # set when the unit with conditions that is under way is over
+        self.alone: asyncio.Event | None = None  # a unit with conditions is under way; set when it is over
         self.has_written = False
         self.last_at = last_at  # the latest time that an entry states, microseconds UTC
 
@@ -118,7 +120,7 @@ class JournalWriter:
         self._move = RUNNING
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
-        """Let an entry wait for the next append."""
+        """Let an entry wait for the next append; of a kind that the boundary need not hear of."""
         self._riding.append(Draft(kind, body, name, value, None, self._clock.now()))
 
     def ride_draft(self, draft: Draft) -> None:
@@ -131,8 +133,8 @@ class JournalWriter:
 
     async def until_free(self) -> None:
         """Wait for a unit with conditions that is under way: until it is over, nobody knows where the chain ends."""
-        while self._alone is not None:
-            await self._alone.wait()
+        while self.alone is not None:
+            await self.alone.wait()
 
     async def append(self, move: Move | None = None) -> None:
         """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store.
@@ -141,10 +143,9 @@ class JournalWriter:
         """
         sealed, pen = self._riding, self._pen
         self._riding = []
-        unit = self._unit(pen, sealed, move or self._move, Conditions())
-        entries = tuple(unit.entries)  # the store may let a later unit ride on this one
+        unit = self._unit(pen, sealed, move or self._move, _NO_CONDITIONS)
         await self._store.append(unit)
-        self._written(sealed, entries)
+        self._written(sealed, unit.entries)  # where the store let a later unit ride on this one, its entries follow
 
     async def append_if(
         self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True
@@ -154,7 +155,7 @@ class JournalWriter:
         is_stoppable: whether somebody may cancel the caller, who goes on after that; where not, it costs no task.
         """
         await self.until_free()
-        self._alone = asyncio.Event()
+        self.alone = asyncio.Event()
         riding, self._riding = self._riding, []
         pen, first_move, drafts = self._pen.copy(), self._move, [*riding, *drafts]
         try:
@@ -179,8 +180,8 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self._alone.set()
-            self._alone = None
+            self.alone.set()
+            self.alone = None
 
     async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
         """Write all that rides, and what `build` drafts, in a transaction that the caller's own rows are part of.
@@ -189,7 +190,7 @@ class JournalWriter:
         awaited by a store whose connection is. Where anything fails nothing was written and the turn goes on.
         """
         await self.until_free()
-        self._alone = asyncio.Event()
+        self.alone = asyncio.Event()
         riding, self._riding = self._riding, []
         pen, first_move = self._pen, self._move
         whole: list[Draft] = []
@@ -210,36 +211,26 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self._alone.set()
-            self._alone = None
+            self.alone.set()
+            self.alone = None
 
     def _unit(self, pen: Pen, drafts: Sequence[Draft], move: Move | None, conditions: Conditions) -> Unit:
         before, self._move = pen.head, None
-        entries = [self._seal(pen, draft) for draft in drafts]
-        return Unit(
-            self._lease.run_key,
-            "main",
-            before,
-            pen.head,
-            pen.seq,
-            entries,
-            self._lease.epoch,
-            move,
-            fence=conditions.fence,
-            post_seq=conditions.post_seq,
-            marks=conditions.marks,
-        )
-
-    def _seal(self, pen: Pen, draft: Draft) -> Entry:
-        salted = None if draft.value is None else (draft.salt or os.urandom(SALT_BYTES), draft.value)
-        return pen.seal(draft.kind, draft.body, at=draft.at, name=draft.name, value=salted)
+        entries = []
+        for kind, body, name, value, salt, at, _ in drafts:
+            salted = None if value is None else (salt or os.urandom(SALT_BYTES), value)
+            entries.append(pen.seal(kind, body, at=at, name=name, value=salted))
+        lease, c = self._lease, conditions
+        unit = Unit(lease.run_key, "main", before, pen.head, pen.seq, entries, lease.epoch, move)
+        if c is not _NO_CONDITIONS:
+            unit.fence, unit.post_seq, unit.marks = c.fence, c.post_seq, c.marks
+        return unit
 
     def _written(self, drafts: Sequence[Draft], entries: Sequence[Entry]) -> None:
+        """entries: those of the drafts, and maybe more."""
         self.has_written = True
-        for draft in drafts:
+        for draft, entry in zip(drafts, entries, strict=False):
             if draft.at > self.last_at:
                 self.last_at = draft.at
-        for entry, draft in zip(entries, drafts, strict=True):
-            if draft.kind in BOUNDARY_KINDS:
-                fact = draft.fact or kinds.FORMS[draft.kind].read(draft.body)
-                self.boundary.take(Read(HEADER.read_own(entry.header), fact, entry.value, entry.salt))
+            if draft.fact is not None and draft.kind in BOUNDARY_KINDS:
+                self.boundary.take(Read(HEADER.read_own(entry.header), draft.fact, entry.value, entry.salt))

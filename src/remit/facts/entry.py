@@ -125,8 +125,13 @@ class Pen:
     def copy(self) -> Pen:
         """A pen at the same place, for entries that may not come to be written."""
         twin = object.__new__(Pen)
-        for slot in Pen.__slots__:
-            setattr(twin, slot, getattr(self, slot))
+        twin.head, twin.seq, twin._lane = self.head, self.seq, self._lane
+        twin._by, twin._lane_and_ledger, twin._run, twin._tenant = (
+            self._by,
+            self._lane_and_ledger,
+            self._run,
+            self._tenant,
+        )
         return twin
 
     def seal(
