@@ -156,7 +156,7 @@ def test_the_page_of_promises_says_of_each_store_where_it_is_weaker():  # proves
         assert f"\n* **{store}**" in section, store
 
 
-LOOKING = {"read_row", "read_run", "list_rows", "read_worker", "now", "examine"}
+LOOKING = {"read_row", "read_run", "list_rows", "read_worker", "now", "examine", "peek"}
 
 
 class Watched:

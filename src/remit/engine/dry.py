@@ -17,7 +17,7 @@ from remit.engine.flow import Flow
 from remit.engine.host import Host
 from remit.engine.question import question_of, resume_question
 from remit.engine.rehearsal import rehearse_to
-from remit.engine.standing import look
+from remit.engine.standing import glance
 from remit.facts.judgement import Finding, Question, Verdict
 
 
@@ -37,7 +37,7 @@ class Judged:
 
 async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     """What the gate would say of this run. Raises FlowMismatch, AuthorityUnreadable."""
-    await look(host)
+    await glance(host)
     rehearsed = await rehearse_to(host, flow, found)
     wish, turn = rehearsed.wish, rehearsed.turn
     question = await resume_question(turn) if wish is None else await question_of(turn, wish)

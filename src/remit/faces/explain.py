@@ -11,7 +11,7 @@ from remit.engine import admit, incidents
 from remit.engine.host import Host
 from remit.engine.journal import heads_of, identity_of, read_journal
 from remit.engine.outcome import detail_of
-from remit.engine.standing import look
+from remit.engine.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import RESERVED_PREFIX
@@ -144,7 +144,7 @@ async def authority_of(host: Host) -> Authority | None:
     if await host.store.read_row(host.tenant, AUTHORITY) is None:
         return None
     try:
-        return (await look(host)).authority
+        return await glance(host)
     except AuthorityUnreadable:
         return None
 

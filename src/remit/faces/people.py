@@ -25,7 +25,7 @@ from remit.authority.policy import policy_from
 from remit.engine.deciding import Ask, Choice, decide, inbox, read_ask
 from remit.engine.effected import Effected, effects
 from remit.engine.resolving import resolve
-from remit.engine.standing import act, look
+from remit.engine.standing import act, glance
 from remit.errors import Refused
 from remit.faces.opened import Opened, twin
 from remit.facts.fact import Fact
@@ -137,7 +137,7 @@ class People(Opened):
 
     async def authority(self) -> Authority:
         """Directory and policy as they are now, read from their verified journal. Raises AuthorityUnreadable."""
-        return (await look(self._ready())).authority
+        return await glance(self._ready())
 
     async def _act(self, fact: Fact, reason: str, by: str, check: Callable[[Authority], None]) -> int:
         return await act(self._ready(), fact, reason, by=by, check=check)
