@@ -193,8 +193,9 @@ def _approval(question: Question) -> Finding:
     answer = question.answer
     if question.effect is None:
         return _APPROVAL_OK
-    if answer is not None and answer.choice == "deny":
-        # Before anything else: a no stays a no, also where a rule was dropped since and nobody would be asked.
+    if answer is not None and answer.choice == "deny" and answer.binding:
+        # Before anything else: a no stays a no, also where a rule was dropped since and nobody would be asked. One to
+        # another question is none to this: it counts for as little as a yes would.
         return _no("approval", "abandon", "approval.denied", answer.by.principal)
     if not question.needs and not question.unanswered:
         return _APPROVAL_OK
