@@ -24,6 +24,14 @@ class SystemClock:
         return time.time_ns() // 1_000
 
 
+def elapsed_us() -> int:
+    """Microseconds since some moment, that only go forward: asleep too, where the system can tell."""
+    return time.clock_gettime_ns(_ELAPSED) // 1_000 if _ELAPSED is not None else time.monotonic_ns() // 1_000
+
+
+_ELAPSED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+
+
 def monotonic_ms() -> int:
     """Milliseconds that only go forward, for deadlines inside one process."""
     return time.monotonic_ns() // 1_000_000

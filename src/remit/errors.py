@@ -49,6 +49,13 @@ class Refused(RemitError):
     exit_status = 2
 
 
+class ClockJumped(Refused):
+    """This machine's clock runs far ahead of the store's; nothing was written under it."""
+
+    code = "clock.jumped"
+    hint = "Set the clock right and try again; one false date would expire everything."
+
+
 class NotBuilt(Refused):
     """This version cannot do that yet; nothing was done."""
 

@@ -108,7 +108,7 @@ async def test_14_a_clock_set_far_forward_writes_nothing_and_expires_nothing(pos
     """Against the database's clock: no turn, no answer, no cancellation, no grant and no run of a false date."""
     office, skewed = Office(), Skewed()
     async with remit.open(postgres_database) as rt:
-        object.__setattr__(rt._ready(), "clock", skewed)
+        rt._ready().clock._clock = skewed
         await staffed(rt)
         await office.go(rt)
         ask, entries = await asked(rt), await kinds_of(rt)

@@ -47,7 +47,7 @@ asyncio.run(main())
 """
 
 # They read or form a value and decide nothing; the page leaves them out.
-SMALL = ("facts/", "canonical.py", "clock.py", "store/protocol.py")
+SMALL = ("facts/", "canonical.py", "clock.py", "engine/hours.py", "store/protocol.py")
 READ = {
     ("engine/question.py", "Wish.declared"),
     ("engine/race.py", "has_lost"),

@@ -19,7 +19,7 @@ from remit.engine.incidents import quarantine
 from remit.engine.journal import read_journal
 from remit.engine.liveness import is_proven_dead
 from remit.engine.opening import draw_up
-from remit.engine.standing import check_clock, look
+from remit.engine.standing import look
 from remit.errors import (
     ExecutorMismatch,
     FlowMismatch,
@@ -57,9 +57,9 @@ class Found:
 
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
     """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
-    standpoint = await look(host)
-    check_clock(host, standpoint.now)
-    now, authority = host.clock.now(), standpoint.authority
+    authority = (await look(host)).authority
+    host.clock.check()
+    now = host.clock.latest()  # a window that begins in the past would be over early
     opened = RunOpened(
         by=order.by,
         behalf=order.behalf,
@@ -93,7 +93,9 @@ async def find(host: Host, run: str) -> Found:
     if stored.row.quarantined:
         raise RunQuarantined(f"Run {run!r} is quarantined: its journal did not verify; nothing was done.")
     try:
-        return Found(stored.row, verify(host.store.ledger.origin, stored))
+        view = verify(host.store.ledger.origin, stored)
+        host.clock.note(view.last_at)
+        return Found(stored.row, view)
     except Tampered as exc:
         try:
             await quarantine(host, stored.row, exc)

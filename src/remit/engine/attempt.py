@@ -17,15 +17,15 @@ import inspect
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
-from remit.clock import Clock
 from remit.engine.halt import Again, Ended, Halt, Parked
+from remit.engine.hours import Hours
 from remit.engine.lease import Lease
 from remit.engine.parking import STILL_SECONDS, Parking
 from remit.engine.race import check_not_lost
 from remit.engine.replay import Replay
 from remit.engine.signals import AttemptClosed
 from remit.engine.writer import Conditions, Draft, JournalWriter, Seal
-from remit.errors import CallRefused, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
+from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import Status, move
@@ -63,7 +63,7 @@ class Attempt:
     )
 
     def __init__(
-        self, store: Store, clock: Clock, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
+        self, store: Store, clock: Hours, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
     ) -> None:
         self.view, self.boundary, self.lease, self.run_id = view, view.boundary, lease, view.identity.run
         self.writer = JournalWriter(store, clock, pen, lease, view.boundary, view.last_at)
@@ -170,8 +170,12 @@ class Attempt:
             )
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
-        """Let an entry become durable with the next append."""
-        self.writer.ride(kind, body, name=name, value=value)
+        """Let an entry become durable with the next append. Raises AttemptClosed under a clock that is not believed."""
+        try:
+            self.writer.ride(kind, body, name=name, value=value)
+        except ClockJumped as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
 
     async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Make an entry durable, with all that rides. Raises AttemptClosed where it was not written."""
@@ -180,8 +184,8 @@ class Attempt:
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
         check_not_lost()
-        self.writer.ride(kind, body, name=name, value=value)
         try:
+            self.writer.ride(kind, body, name=name, value=value)
             await self.writer.append()
         except Exception as exc:
             self.close(exc)

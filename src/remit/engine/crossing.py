@@ -29,7 +29,7 @@ from remit.engine.standing import refresh
 from remit.engine.turn import Turn
 from remit.engine.words import words_of
 from remit.engine.writer import Conditions, Draft
-from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved, StoreError
+from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved, StoreError
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
@@ -72,7 +72,7 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
             moves += 1
             await _look_again(turn, moved)
             continue
-        except StoreError as exc:  # a silent store is no answer of the call's, for the flow to go another way by
+        except (StoreError, ClockJumped) as exc:  # no answer of the call's, for the flow to go another way by
             attempt.close(exc)
             raise AttemptClosed from exc
         if passed is None:

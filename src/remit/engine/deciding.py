@@ -79,7 +79,7 @@ class Ask:
 async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
     """Questions that wait, oldest first. A run that does not verify is set aside, and its question left out."""
     rows = await host.store.list_asks(AskFilter(host.tenant, role, limit, after))
-    now, asks = host.clock.now(), []
+    now, asks = host.clock.latest(), []
     for row in rows:
         try:
             found = await find(host, row.run)
@@ -186,7 +186,7 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
         raise ApprovalRefused(f"The question holds no longer ({why}); nothing was done.{now}", code="approval.void")
     if seen != ask.hash:
         raise ApprovalRefused("What was shown is not what is asked now; nothing was done.", code="approval.stale")
-    if max(host.clock.now(), found.view.last_at) > asked.until:
+    if max(host.clock.latest(), found.view.last_at) > asked.until:
         raise ApprovalRefused("The time for an answer is over; nothing was done.", code="approval.expired")
 
 

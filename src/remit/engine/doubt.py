@@ -94,7 +94,7 @@ async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
         return True
     if effect.is_probe_fenced and view.attempt < attempt.lease.epoch:
         return True  # the probe told the other side this epoch: a late request of the sender's is refused from then on
-    if effect.lands_within is None or attempt.writer.now() <= view.at + effect.lands_within // MICROSECOND:
+    if effect.lands_within is None or attempt.writer.earliest() <= view.at + effect.lands_within // MICROSECOND:
         return False
     if view.attempt == attempt.lease.epoch:
         return False  # this very attempt sent it, and lives

@@ -18,7 +18,7 @@ from remit.engine.halt import Again, Ended, Halt, Parked, Reason, ended
 from remit.engine.outcome import Outcome, detail
 from remit.engine.posts import notice, words_of_cancel
 from remit.engine.settling import take_words
-from remit.engine.standing import check_clock, look
+from remit.engine.standing import look
 from remit.engine.step import text_of, type_name
 from remit.engine.turn import Turn
 from remit.engine.writer import Draft
@@ -37,12 +37,15 @@ from remit.store.marks import Announce, CloseAsk, Mark
 
 
 async def begin(turn: Turn) -> Outcome | None:
-    """The gate before anything of the flow runs; None where it may, or where it may only settle what is in doubt."""
+    """The gate before anything of the flow runs; None where it may, or where it may only settle what is in doubt.
+
+    Raises ClockJumped, with nothing written.
+    """
     try:
-        standpoint = await look(turn.host)
+        await look(turn.host)
     except AuthorityUnreadable as exc:
         return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
-    check_clock(turn.host, standpoint.now)
+    turn.host.clock.check()
     await take_words(turn.attempt, turn.host.outstanding)
     halt = await may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from remit.authority.directory import Authority
 from remit.canonical import INTEGER_MAX
 from remit.clock import Clock
+from remit.engine.hours import Hours
 from remit.engine.lease import Keeper
 from remit.errors import Refused
 from remit.store.marks import Fence
@@ -63,7 +64,7 @@ class Host:
     """
 
     store: Store
-    clock: Clock
+    clock: Hours
     tenant: str
     me: WorkerRow
     lease_ms: int

@@ -16,7 +16,7 @@ from remit.engine.host import Host
 from remit.engine.posts import notice
 from remit.engine.reserved import TRIES
 from remit.engine.signals import AttemptClosed
-from remit.engine.standing import check_clock, look
+from remit.engine.standing import refresh
 from remit.errors import LeaseLost, Moved, Refused, StoreUnavailable
 from remit.facts import kinds
 from remit.facts.entry import SALT_BYTES, Pen
@@ -40,10 +40,14 @@ async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter
     """Append what `write` makes of the verified run; the run as it was before.
 
     write: checks whether it is still valid and raises Refused where not. Raises RunAbsent, RunQuarantined, Tampered,
-    Refused `run.ended` or `clock.jumped`, StoreUnavailable: nothing was written.
+    Refused `run.ended`, ClockJumped, StoreUnavailable: nothing was written.
     """
     for _ in range(TRIES):
-        check_clock(host, (await look(host)).now if host.standing.run_key else await host.store.now())
+        if host.standing.run_key:
+            await refresh(host)
+        else:
+            host.clock.saw(await host.store.now())
+        host.clock.check()
         found = await find(host, run)
         _check_open(found)
         letter = write(found)
@@ -73,7 +77,7 @@ def _unit(host: Host, found: Found, letter: Letter, *, by: str, fence: Fence | N
     pen = Pen(found.view.identity, lane="post", by=by, epoch=0, head=row.post_head, seq=row.post_seq)
     kind, body = type(letter.fact).__name__, kinds.write(letter.fact)
     # A clock that was set back must not make an answer older than its question.
-    at = max(host.clock.now(), found.view.last_at)
+    at = max(host.clock.latest(), found.view.last_at)
     entry = pen.seal(kind, body, at=at, value=(os.urandom(SALT_BYTES), letter.value))
     return Unit(row.run_key, "post", row.post_head, pen.head, pen.seq, [entry], None, fence=fence, marks=letter.marks)
 

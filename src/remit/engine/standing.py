@@ -18,11 +18,9 @@ from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine.host import Host
 from remit.engine.journal import read_journal
 from remit.engine.reserved import TRIES, row_of, unit_of
-from remit.errors import AuthorityUnreadable, LeaseLost, Refused, StoreUnavailable, Tampered
+from remit.errors import AuthorityUnreadable, LeaseLost, StoreUnavailable, Tampered
 from remit.facts.fact import Fact
 from remit.store.protocol import Peek, RunRow
-
-JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +40,11 @@ async def look(host: Host) -> Standpoint:
     peek = await host.store.peek(standing.run_key)
     if peek is None:
         raise AuthorityUnreadable(f"The journal {AUTHORITY!r} is gone; nothing was done.")
+    host.clock.saw(peek.now)
     if peek.seq != standing.authority.version:
         async with standing.lock:
             await _read(host, peek)
     return Standpoint(standing.authority, peek.now)
-
-
-def check_clock(host: Host, store_now: int) -> None:
-    """Raises Refused where this machine's clock runs far ahead: an entry of a false date would expire everything."""
-    ahead = host.clock.now() - store_now
-    if host.store.ledger.clock == "database" and ahead > JUMP_US:
-        raise Refused(
-            f"This machine's clock is {ahead // 1_000_000:,} s ahead of the store's; nothing was done.",
-            code="clock.jumped",
-            hint="Set the clock right; nothing was written under it.",
-        )
 
 
 async def glance(host: Host) -> Authority:
@@ -74,12 +62,11 @@ async def refresh(host: Host) -> Authority:
 async def act(host: Host, fact: Fact, words: str, *, by: str, check: Callable[[Authority], None]) -> int:
     """Append to the authority; the version from which it holds.
 
-    check: whether it may be written behind this version; raises Refused. Raises StoreUnavailable.
+    check: whether it may be written behind this version; raises Refused. Raises StoreUnavailable, ClockJumped.
     """
     for _ in range(TRIES):
-        standpoint = await look(host)
-        check_clock(host, standpoint.now)
-        authority = standpoint.authority
+        authority = await refresh(host)
+        host.clock.check()
         check(authority)
         row = await row_of(host, AUTHORITY)
         if row.seq != authority.version:
@@ -107,6 +94,7 @@ async def _read(host: Host, peek: Peek) -> None:
     try:
         _, journal = read_journal(host.store.ledger.origin, stored)
         standing.authority = fold_authority(journal.main)
+        host.clock.note(max(entry.header.at for entry in journal.main))
     except Tampered as exc:
         raise AuthorityUnreadable(
             f"Directory and policy can't be believed, so nothing proceeds: {exc.message}"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from remit.clock import Clock
+from remit.engine.hours import Hours
 from remit.engine.lease import Lease
 from remit.facts import kinds
 from remit.facts.boundary import Boundary
@@ -43,6 +43,8 @@ BOUNDARY_KINDS = frozenset(
         "EvidenceTaken",
     }
 )
+
+FINAL_KINDS = frozenset({"EffectSettled", "RunEnded"})  # what happened is written, whatever the clock says
 
 
 class Draft(NamedTuple):
@@ -87,7 +89,7 @@ class JournalWriter:
         "last_at",
     )
 
-    def __init__(self, store: Store, clock: Clock, pen: Pen, lease: Lease, boundary: Boundary, last_at: int) -> None:
+    def __init__(self, store: Store, clock: Hours, pen: Pen, lease: Lease, boundary: Boundary, last_at: int) -> None:
         self._store, self._clock, self._pen, self._lease, self.boundary = store, clock, pen, lease, boundary
         self._riding: list[Draft] = []
         self._move: Move | None = None  # of the first append
@@ -101,8 +103,12 @@ class JournalWriter:
         return self._pen.head.hex(), self._pen.seq
 
     def now(self) -> int:
-        """The latest of wall time and the last entry, microseconds UTC: setting a clock back revives nothing."""
-        return max(self._clock.now(), self.last_at)
+        """The latest of all clocks and entries, microseconds UTC: setting a clock back revives nothing."""
+        return max(self._clock.latest(), self.last_at)
+
+    def earliest(self) -> int:
+        """A time that surely has come, microseconds UTC."""
+        return self._clock.earliest()
 
     def wall(self) -> int:
         """Wall time, microseconds UTC."""
@@ -111,8 +117,9 @@ class JournalWriter:
     def draft(
         self, fact: Fact, *, name: str | None = None, value: bytes | None = None, salt: bytes | None = None
     ) -> Draft:
-        """An entry of this time."""
-        return Draft(type(fact).__name__, kinds.write(fact), name, value, salt, self._clock.now(), fact)
+        """An entry of this time. Raises ClockJumped."""
+        kind = type(fact).__name__
+        return Draft(kind, kinds.write(fact), name, value, salt, self._date(kind), fact)
 
     def start(self, fact: Fact) -> None:
         """Begin the turn. Nothing is written until there is something to write."""
@@ -120,8 +127,8 @@ class JournalWriter:
         self._move = RUNNING
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
-        """Let an entry wait for the next append; of a kind that the boundary need not hear of."""
-        self._riding.append(Draft(kind, body, name, value, None, self._clock.now()))
+        """Let an entry wait for the next append; of a kind that the boundary need not hear of. Raises ClockJumped."""
+        self._riding.append(Draft(kind, body, name, value, None, self._date(kind)))
 
     def ride_draft(self, draft: Draft) -> None:
         """The same for one that was drafted."""
@@ -226,6 +233,10 @@ class JournalWriter:
             unit.fence, unit.post_seq, unit.marks = c.fence, c.post_seq, c.marks
         return unit
 
+    def _date(self, kind: str) -> int:
+        """An intention states the latest time, because what it sent may land for a while from then on."""
+        return self.now() if kind == "EffectIntended" else self._clock.date(is_final=kind in FINAL_KINDS)
+
     def _written(self, drafts: Sequence[Draft], entries: Sequence[Entry]) -> None:
         """entries: those of the drafts, and maybe more."""
         self.has_written = True
@@ -234,3 +245,4 @@ class JournalWriter:
                 self.last_at = draft.at
             if draft.fact is not None and draft.kind in BOUNDARY_KINDS:
                 self.boundary.take(Read(HEADER.read_own(entry.header), draft.fact, entry.value, entry.salt))
+        self._clock.note(self.last_at)

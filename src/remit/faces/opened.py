@@ -16,6 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from remit.clock import Clock, SystemClock
 from remit.engine.host import Host
+from remit.engine.hours import Hours
 from remit.engine.lease import Keeper
 from remit.engine.liveness import enlist, retire
 from remit.errors import Refused, StoreClosed
@@ -48,7 +49,7 @@ class Opened:
     def __init__(self, store: Store, *, tenant: str, clock: Clock | None, lease_ms: int) -> None:
         if not LEASE_MS_MIN <= lease_ms <= LEASE_MS_MAX:
             raise Refused(f"A lease lasts {LEASE_MS_MIN} to {LEASE_MS_MAX} ms, not {lease_ms}.", code="lease.length")
-        self._store, self._clock = store, clock or SystemClock()
+        self._store, self._clock, self._is_given = store, clock or SystemClock(), clock is not None
         self._tenant, self._lease_ms = check_id(tenant, "tenant"), lease_ms
         self._host: Host | None = None
         self._portal: Portal | None = None
@@ -61,7 +62,7 @@ class Opened:
         me = enlist(self._clock.now())
         self._host = Host(
             store=self._store,
-            clock=self._clock,
+            clock=Hours(self._clock, is_given=self._is_given or self._store.ledger.clock == "given"),
             tenant=self._tenant,
             me=me,
             lease_ms=self._lease_ms,

@@ -1,0 +1,74 @@
+"""Hours: what time it is for a decision, and what time an entry may state.
+
+    latest     of this machine's clock, the store's, and every entry that this process read verified or wrote
+    earliest   of the two clocks, for what must surely be over
+    date       what an entry states: this machine's clock, refused where that runs ahead of the store's
+
+A clock that is behind or was set back must not revive what expired, and one date far ahead would
+expire everything. The store's clock is read with each look at the authority, and carried on in
+between by one that nobody can set.
+"""
+
+from __future__ import annotations
+
+from remit.clock import Clock, elapsed_us
+from remit.errors import ClockJumped
+
+JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
+
+
+class Hours:
+    """A clock beside the store's. is_given: the clock is the caller's and the store's as well, so neither is checked.
+
+    Times are microseconds UTC.
+    """
+
+    __slots__ = ("_clock", "_high", "_is_given", "_seen", "_seen_at")
+
+    def __init__(self, clock: Clock, *, is_given: bool) -> None:
+        self._clock, self._is_given = clock, is_given
+        self._high = 0  # the latest that an entry stated
+        self._seen = 0  # the store's clock, when `elapsed_us` was `_seen_at`; 0 before it was seen
+        self._seen_at = 0
+
+    def now(self) -> int:
+        """Wall time of this machine, as it is."""
+        return self._clock.now()
+
+    def latest(self) -> int:
+        """The time that expires things."""
+        return max(self._clock.now(), self._high, self._store_now())
+
+    def earliest(self) -> int:
+        """A time that surely has come."""
+        return min(self._clock.now(), self._store_now() or self._clock.now())
+
+    def date(self, *, is_final: bool = False) -> int:
+        """What an entry states. is_final: it must be written, under the store's time where this machine's is wrong.
+
+        Raises ClockJumped.
+        """
+        now = self._clock.now()
+        ahead = now - self._store_now()
+        if self._seen == 0 or ahead <= JUMP_US:
+            return now
+        if is_final:
+            return self._store_now()
+        raise ClockJumped(f"This machine's clock is {ahead // 1_000_000:,} s ahead of the store's; nothing was done.")
+
+    def check(self) -> None:
+        """Raises ClockJumped where nothing may be written under this machine's clock."""
+        self.date()
+
+    def saw(self, store_now: int) -> None:
+        """What the store's clock says at this moment."""
+        if not self._is_given:
+            self._seen, self._seen_at = store_now, elapsed_us()
+
+    def note(self, at: int) -> None:
+        """A verified entry states this. One that the store's clock contradicts is its own run's matter."""
+        if self._seen == 0 or at <= self._store_now() + JUMP_US:
+            self._high = max(self._high, at)
+
+    def _store_now(self) -> int:
+        return self._seen + elapsed_us() - self._seen_at if self._seen else 0

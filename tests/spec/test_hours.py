@@ -1,0 +1,172 @@
+"""Clocks: one that is behind or was set back revives nothing, and one far ahead writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from remit.clock import SystemClock
+from remit.engine.hours import JUMP_US, Hours
+from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
+from tests.support.office import DANA, DORA, ROOT, RUN, Office, answer, kinds_of, staffed
+from tests.support.till import OPEN, Order, Till, paying
+
+LOST = ConnectionError("no answer")
+DAY, YEAR = timedelta(days=1), timedelta(days=365)
+PER_DAY = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"))
+
+
+class Off:
+    """This machine's clock, wrong by so much."""
+
+    def __init__(self, by: timedelta) -> None:
+        self.by = by
+
+    def now(self) -> int:
+        return SystemClock().now() + self.by // timedelta(microseconds=1)
+
+
+def wrong(rt: remit.Runtime, by: timedelta) -> None:
+    """From here on the clock of the machine on which this runtime runs is wrong; the store's is not."""
+    rt._ready().clock._clock = Off(by)
+
+
+def daily(till: Till, *between: Callable[[], None]) -> remit.Flow[Any]:
+    """Pays 90 of the 100 that a day has, once, and once more after each of these."""
+    pay = till.effect()
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": PER_DAY}), name="daily")
+    async def flow(run: remit.Run) -> int:
+        paid = (await run.effect(pay, Order(amount=90))).amount
+        for happens in between:
+            happens()
+            try:
+                paid += (await run.effect(pay, Order(amount=90))).amount
+            except Exception:
+                paid += 1_000  # a flow that goes another way where a call raises
+        return paid
+
+    return flow
+
+
+# -- behind -------------------------------------------------------------------------------------------------------
+
+
+async def test_a_clock_set_back_revives_neither_an_approval_nor_a_ceiling(storage: Storage):  # proves: GATE-4, APR-6
+    clock, office, till = MovedClock(), Office(), Till()
+    async with storage.open(clock=clock) as rt:
+        await office.go(await staffed(rt))
+        await answer(rt)
+        clock.move(timedelta(days=4))
+        assert (await rt.run(daily(till), id="other")).value == 90
+        clock.move(timedelta(days=-4))
+        outcome = await office.go(rt)
+        assert (outcome.status, office.sent) == ("waiting", []), outcome
+        assert (await rt.run(daily(till), id="again")).code == "ceiling_exceeded"
+    assert till.times == [1]
+
+
+async def test_a_worker_behind_the_store_takes_no_expired_yes(database: Storage):  # proves: GATE-4, APR-6
+    office = Office(remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=2))))
+    async with database.open() as rt:
+        wrong(rt, timedelta(hours=-3))
+        rt._ready().clock._is_given = True  # the question and the yes were three hours ago
+        await office.go(await staffed(rt))
+        await answer(rt)
+    async with database.open() as rt:
+        wrong(rt, timedelta(hours=-3))
+        outcome = await office.go(rt)
+        assert (outcome.status, outcome.waiting_on, office.sent) == ("waiting", "approval", [])
+
+
+async def test_what_surely_landed_is_not_told_by_a_clock_ahead():  # proves: FX-4
+    moved = MovedClock()
+    hours = Hours(moved, is_given=False)
+    hours.saw(moved.now())
+    store = moved.now()
+    moved.move(timedelta(minutes=9))
+    assert store <= hours.earliest() < store + 60_000_000 <= hours.latest()
+    moved.move(timedelta(minutes=-30))
+    assert hours.earliest() == moved.now() and hours.latest() >= store
+
+
+def test_what_verified_entries_state_is_not_forgotten_unless_the_store_s_clock_contradicts_it():
+    moved = MovedClock()
+    start = moved.now()
+    hours = Hours(moved, is_given=False)
+    hours.saw(start)
+    hours.note(start + JUMP_US // 2)
+    moved.move(-DAY)
+    assert hours.latest() == start + JUMP_US // 2
+    hours.note(start + 3 * JUMP_US)
+    assert hours.latest() < start + JUMP_US
+
+
+# -- ahead --------------------------------------------------------------------------------------------------------
+
+
+async def test_who_posts_under_a_clock_a_year_ahead_is_refused(storage: Storage):  # proves: GATE-8
+    office, till = Office(), Till()
+    till.next(LOST)
+    pays = paying(till.effect())
+    async with storage.open() as rt:
+        await office.go(await staffed(rt))
+        await rt.run(pays, id="doubt")
+        before = await rt.read(RUN), await rt.read("doubt")
+        right = rt._ready().clock._clock
+        (ask,) = await rt.inbox()
+        wrong(rt, YEAR)
+        acts = (
+            lambda: answer(rt, ask=ask),
+            lambda: rt.resolve("doubt", "pay", "did_not_happen", by=DORA, evidence="asked the bank"),
+            lambda: rt.cancel(RUN, by=DANA),
+            lambda: rt.grant("user:new", "director", by=ROOT),
+            lambda: rt.run(pays, id="new"),
+            lambda: office.go(rt),
+        )
+        for act in acts:
+            with pytest.raises(remit.ClockJumped):
+                await act()
+        rt._ready().clock._clock = right
+        assert (await rt.read(RUN), await rt.read("doubt")) == before
+        with pytest.raises(remit.RunAbsent):
+            await rt.show("new")
+        await rt.resolve("doubt", "pay", "did_not_happen", by=DORA, evidence="asked the bank")
+        assert (await rt.run(pays, id="doubt")).value == [100]
+
+
+async def test_a_clock_that_jumps_within_a_turn_opens_no_other_day_and_writes_nothing(
+    storage: Storage,
+):  # proves: GATE-4
+    till = Till()
+    async with storage.open() as rt:
+        flow = daily(till, lambda: wrong(rt, DAY))
+        with pytest.raises(remit.ClockJumped):
+            await rt.run(flow, id="r")
+        assert (await kinds_of(rt, "r"))[-1] == "EffectSettled"
+        wrong(rt, timedelta())
+        assert (await rt.run(flow, id="s")).code == "ceiling_exceeded"
+        assert await rt.verify("r") is None and await rt.verify("s") is None
+    assert till.times == [1]
+
+
+async def test_what_happened_is_settled_whatever_the_clock_says(storage: Storage):  # proves: FX-1
+    till = Till()
+    async with storage.open() as rt:
+
+        def jump(key: str, order: Order) -> Any:
+            wrong(rt, YEAR)
+            return till.pay(key, order)
+
+        till.next(jump)
+        flow = paying(till.effect())
+        outcome = await rt.run(flow, id="r")
+        assert outcome.value == [100]
+        view = (await rt.show("r")).view
+        assert abs(view.last_at - SystemClock().now()) < JUMP_US
+    assert (till.times, OPEN.version) == ([1], "1")
