@@ -177,6 +177,28 @@ async def test_a_permit_is_of_this_intention_and_this_epoch(monkeypatch, on_sqli
     assert (len(refused), office.sent) == (3, [ORDER])
 
 
+async def test_a_permit_is_good_once_also_while_its_effect_is_under_way(
+    monkeypatch, on_sqlite
+):  # proves: GATE-1, FX-11
+    bypass, began = Bypass(monkeypatch), []
+
+    @remit.effect
+    async def pay(amount: int, *, key: str) -> str:
+        began.append(amount)
+        await bypass.is_refused(bypass.permits[-1])
+        await bypass.is_refused(replace(bypass.permits[-1]))
+        return "paid"
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def purchase(run: remit.Run) -> str:
+        outcome: str = await run.effect(pay, 5)
+        return outcome
+
+    async with on_sqlite.place.open() as rt:
+        assert (await rt.run(purchase, id=RUN)).value == "paid"
+    assert began == [5]
+
+
 async def test_an_effect_is_not_called_by_its_name_inside_a_run(on_sqlite):  # proves: GATE-1
     office, codes = Office(remit.Rule()), []
     pay = office.pay

@@ -307,6 +307,18 @@ async def test_a_refusal_names_a_no_that_somebody_said(forger: Forger):  # prove
     await forger.refused("a refusal by somebody who did not say so")
 
 
+BEFORE: list[tuple[str, str, list[Fact]]] = [
+    ("in doubt", "a refusal of what may have happened", [judged(), intended()]),
+    ("settled", "'pay' completed a second time", [judged(), intended(), OK]),
+]
+
+
+@pytest.mark.parametrize(("what", "before"), [b[1:] for b in BEFORE], ids=[b[0] for b in BEFORE])
+async def test_what_may_have_happened_is_not_refused_afterwards(what, before, forger):  # proves: LOG-4
+    await forger.main(*before, judged("abandon"), EffectRefused(code="idempotency.conflict"))
+    await forger.refused(what)
+
+
 OWN = Bound(effect="", request=REQUEST)
 YES = Answer(
     ask=ASK, asked_at=1, at=1, bound=OWN, by=DORA, choice="approve", roles=["director"], until=WINDOW_END
@@ -381,3 +393,8 @@ async def test_evidence_is_taken_before_it_is_taken_again(forger: Forger):  # pr
     again = EvidenceTaken(again=True, as_of=1, evidence="quote", until=2)
     await forger.main(again, name="run.evidence.quote")
     await forger.refused("evidence taken again that was never taken")
+
+
+async def test_evidence_names_the_call_that_stated_it(forger: Forger):  # proves: GATE-2, LOG-4
+    await forger.main(EvidenceTaken(as_of=1, evidence="quote", until=2), name=None)
+    await forger.refused("without the call that stated it")

@@ -159,6 +159,10 @@ async def test_who_is_not_known_does_not_act_where_roles_are_named(storage: Stor
     async with storage.open() as rt:
         outcome = await office.go(rt)
         assert (outcome.status, outcome.code) == ("failed", "resume_denied")
+        assert (await judged(rt)).verdict.findings[1].detail == f"identity.unknown {BUYER}, identity.unknown {DANA}"
+        await rt.grant(BUYER, "buyer", by=ROOT)
+        assert (await office.go(rt, "r-1")).code == "resume_denied"  # nobody knows the one on whose behalf it acts
+        assert (await judged(rt, "r-1")).verdict.findings[1].detail == DANA
         anyone = Office(remit.Rule(), resume="anyone")
         assert (await anyone.go(rt, "r-2")).status == "completed"
     assert office.sent == []
