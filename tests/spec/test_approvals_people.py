@@ -299,6 +299,31 @@ async def test_while_a_person_thinks_nothing_is_held(storage: Storage):  # prove
         assert len(await rt.inbox(limit=100)) == 30
 
 
+async def test_waiting_repeats_nothing_that_came_before(storage: Storage):  # proves: APR-8, APR-10, C3
+    counted: list[int] = []
+
+    def tick(n: int) -> int:
+        counted.append(n)
+        return len(counted)
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def counting(run: remit.Run) -> int:
+        for gate in ("first", "second"):
+            for n in range(3):
+                last = await run.step(tick, n)
+            await run.approve(gate, {"ticks": last}, roles={"director"}, within=HOUR)
+        return len(counted)
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        for ticks in (3, 6):
+            assert (await rt.run(counting, id="r")).waiting_on == "approval"
+            assert (await asked(rt)).payload == {"ticks": ticks}
+            await answer(rt)
+        assert (await rt.run(counting, id="r")).value == 6
+    assert counted == [0, 1, 2] * 2
+
+
 async def test_it_is_announced_when_asked_and_answered_and_says_no_more(
     storage,
 ):  # proves: APR-8, APR-11

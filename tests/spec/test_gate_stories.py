@@ -257,6 +257,29 @@ def lasting(request: pytest.FixtureRequest, tmp_path: Any) -> Storage:
     return storage_of(request.param, tmp_path, lambda: request.getfixturevalue("postgres_database"))
 
 
+async def test_a_directory_that_became_shorter_is_not_believed(postgres_database: str):  # proves: GATE-5, LOG-5
+    """The newest revocation is cut off with the row's head, so the chain holds: whoever knew it does not forget.
+
+    A process that comes later does not know it; what tells those is a memory outside the database.
+    """
+    office, vault = Office(), Vault(postgres_database)
+    async with remit.open(postgres_database) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        await rt.revoke(BUYER, "buyer", by=ROOT)
+        kept = (await vault.read())[AUTHORITY]
+        gone = kept.main.pop()
+        kept.row |= {"head": bytes.fromhex(HEADER.read(gone.header).prev), "seq": kept.row["seq"] - 1}
+        await vault.write({AUTHORITY: kept})
+        outcome = await office.go(rt)
+        assert (outcome.waiting_on, outcome.code) == ("gate", "authority.unreadable")
+        assert "has 5 entries and had 6" in outcome.reason
+        assert office.sent == []
+    async with remit.open(postgres_database) as rt:
+        assert (await rt.authority()).version == 5
+
+
 @pytest.mark.parametrize("read", ["peek", "read_used", "read_key"])
 async def test_a_store_that_does_not_answer_is_a_no_that_no_flow_can_swallow(
     read, monkeypatch
