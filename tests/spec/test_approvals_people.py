@@ -55,6 +55,37 @@ async def test_what_the_decider_held_is_recorded_with_the_version_of_the_directo
         assert json.loads(decided.reason or b"") == {"detail": "as discussed"}
 
 
+BY_CFO_TOO = {"version": "1", "approvals": {"pay": {"roles": ["cfo"], "within": "10m"}}}
+
+
+async def test_of_two_roles_that_are_asked_one_suffices_for_a_no_and_a_yes_needs_both(
+    storage: Storage,
+):  # proves: APR-3, APR-10
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.grant("user:carl", "cfo", by=ROOT)
+        await rt.grant("user:clara", "cfo", by=ROOT)
+        await rt.grant("user:clara", "director", by=ROOT)
+        await rt.set_policy(BY_CFO_TOO, by=ROOT)
+        await office.go(rt)
+        for by, missing in ((DORA, "cfo"), ("user:carl", "director")):
+            with pytest.raises(ApprovalRefused) as refused:
+                await answer(rt, by=by)
+            assert (refused.value.code, f"does not hold {missing};" in refused.value.message) == ("approval.role", True)
+            assert "one person with a role of each" in refused.value.hint
+        with pytest.raises(ApprovalRefused) as refused:
+            await answer(rt, "deny", by=DANA)
+        assert refused.value.code == "approval.role"
+        await answer(rt, "deny", by="user:carl")
+        assert (await office.go(rt)).code == "denied"
+
+        await office.go(rt, run="po-1042")
+        await answer(rt, by="user:clara")
+        assert (await office.go(rt, run="po-1042")).value == "paid 82000"
+    assert len(office.sent) == 1
+
+
 DECIDERS: list[tuple[str, str, str]] = [
     ("the executor", "approval.decider", BUYER),
     ("a service", "approval.decider", "service:cfo"),

@@ -160,3 +160,34 @@ async def test_an_outcome_that_does_not_fit_its_type_leaves_no_doubt(storage: St
         outcome = await rt.cancel("r", by="user:ann")
         assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
     assert len(till.arrived) == 1
+
+
+async def test_a_run_in_doubt_is_found_among_those_in_doubt_whatever_else_it_waits_for(
+    storage: Storage,
+):  # proves: FX-11
+    till = Till()
+    till.next(LOST, LOST, LOST)
+    flow = paying(till.effect(doubt="resend", sink="dedupes"))
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        policy = {"version": "1", "approvals": {"pay": {"roles": ["director"], "within": "2h"}}}
+        await rt.set_policy(policy, by=ROOT)
+        outcome = await rt.run(flow, id="r")
+        assert (outcome.status, outcome.waiting_on, outcome.code) == ("in_doubt", "doubt", "approval_needed")
+        assert [each.call for each in await rt.effects(in_doubt=True)] == ["pay"]
+        assert len(await rt.inbox()) == 1, "and the question is asked all the same"
+
+
+async def test_a_run_in_doubt_whose_code_asks_for_something_else_is_found_too(storage: Storage):  # proves: FX-11
+    till = Till()
+    till.next(LOST)
+    pay = till.effect()
+    async with storage.open() as rt:
+        await rt.run(paying(pay), id="r")
+        for _ in range(2):
+            with pytest.raises(remit.DefinitionIncompatible):
+                await rt.run(paying(pay, Order(amount=999)), id="r")
+            assert (await rt.show("r")).row.status == "in_doubt"
+            assert [each.call for each in await rt.effects(in_doubt=True)] == ["pay"]
+        assert await rt.verify("r") is None
+    assert len(till.arrived) == 1

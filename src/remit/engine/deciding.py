@@ -111,7 +111,7 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
         authority = host.standing.authority
         ask = _ask(found, ask_id)
         _check_standing(host, found, ask, seen)
-        is_alone = _check_decider(authority, found.view, ask, by)
+        is_alone = _check_decider(authority, found.view, ask, by, choice)
         fact = ApprovalDecided(
             alone=is_alone,
             ask=ask_id,
@@ -190,21 +190,24 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
         raise ApprovalRefused("The time for an answer is over; nothing was done.", code="approval.expired")
 
 
-def _check_decider(authority: Authority, view: RunView, ask: AskView, by: str) -> bool:
-    """Whether this person may answer; True where it is one of those for whom the run acts, as the rule allows."""
+def _check_decider(authority: Authority, view: RunView, ask: AskView, by: str, choice: Choice) -> bool:
+    """Whether this person may answer; True where it is one of those for whom the run acts, as the rule allows.
+
+    One of the groups that are asked suffices for a no; for a yes one person has to hold a role of each.
+    """
     who, asked = authority.who(by), ask.asked
     if not by.startswith("user:"):
         raise ApprovalRefused(f"{by!r} is not a person; nothing was done.", code="approval.decider")
     if who.disabled:
         raise ApprovalRefused(f"{by!r} is disabled; nothing was done.", code="approval.disabled")
     judged = _judged(view, ask)
-    for group in asked.bound.roles:
-        serving = set(group) & set(who.roles)
-        if not serving:
-            wanted = " or ".join(group)
-            raise ApprovalRefused(f"{by!r} does not hold {wanted}; nothing was done.", code="approval.role")
+    groups = asked.bound.roles
+    served = [sorted(set(group) & set(who.roles)) for group in groups]
+    if not all(served) and (choice == "approve" or not any(served)):
+        raise _lacking(by, groups, served)
+    risk = judged.question.risk if judged is not None else "high"
+    for serving in filter(None, served):
         since = [at for role in serving if (at := authority.granted_at(by, role)) is not None]
-        risk = judged.question.risk if judged is not None else "high"
         if risk not in ("low", "medium") and min(since) > asked.authority:
             what = f"{by!r} was given the role after the question was asked"
             raise ApprovalRefused(f"{what}; at high risk that is too late; nothing was done.", code="approval.role_new")
@@ -215,6 +218,15 @@ def _check_decider(authority: Authority, view: RunView, ask: AskView, by: str) -
     if not _may_alone(judged.question.needs if judged is not None else ()):
         raise ApprovalRefused(f"{by!r} would approve its own run; nothing was done.", code="approval.self")
     return True
+
+
+def _lacking(by: str, groups: list[list[str]], served: list[list[str]]) -> ApprovalRefused:
+    """What this person would have to hold as well."""
+    missing = [" or ".join(group) for group, serving in zip(groups, served, strict=True) if not serving]
+    error = ApprovalRefused(f"{by!r} does not hold {' and '.join(missing)}; nothing was done.", code="approval.role")
+    if len(groups) > 1:
+        error.hint = "A yes needs one person with a role of each group that is asked; for a no, one group suffices."
+    return error
 
 
 def _judged(view: RunView, ask: AskView) -> GateJudged | None:

@@ -10,6 +10,7 @@ A run does not end while an effect is in doubt: it waits, and whoever settles th
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from remit.engine.attempt import Attempt
@@ -103,7 +104,12 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome:
 
 
 async def _park(attempt: Attempt, halt: Parked) -> Outcome:
-    """The run waits. A turn that found nothing new writes nothing: it only gives the lease back."""
+    """The run waits. A turn that found nothing new writes nothing: it only gives the lease back.
+
+    Whatever else it waits for, a run with an effect in doubt is found among those in doubt.
+    """
+    if attempt.boundary.in_doubt:
+        halt = replace(halt, reason="doubt")
     view, words = attempt.view, detail(halt.words)
     outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.reason)
     is_news = view.parked is None or (view.parked.reason, view.parked.code) != (halt.reason, halt.code)
@@ -148,10 +154,12 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> N
     """
     attempt, view = turn.attempt, turn.attempt.view
     words = detail(why.message)
+    reason: Reason = "doubt" if attempt.boundary.in_doubt else "repair"
     attempt.reopen_to_end()
-    if view.parked is not None and (view.parked.code, view.last_value) == (why.code, words):
+    before = view.parked
+    if before is not None and (before.reason, before.code, view.last_value) == (reason, why.code, words):
         return
-    await attempt.end(RunParked(code=why.code, reason="repair"), words, is_post_seen=False)
+    await attempt.end(RunParked(code=why.code, reason=reason), words, is_post_seen=False)
 
 
 async def deny(turn: Turn, exc: Denied) -> Outcome:
