@@ -197,6 +197,43 @@ def test_a_whole_ledger_that_was_made_elsewhere_is_not_caught(tmp_path: Path):  
     assert desk.go_on(path).value == "denied"
 
 
+async def test_a_ceiling_emptied_and_a_key_freed_by_hand_are_believed_and_found_by_doctor(tmp_path: Path):
+    """Tables beside the journals: no crossing compares them, and doctor recounts them afterwards."""
+    path, paid = tmp_path / "a.db", []
+
+    @remit.effect(business_key="invoice")
+    async def pay(order: dict[str, Any], *, key: str) -> str:
+        paid.append(key)
+        return "paid"
+
+    rule = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"))
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": rule}))
+    async def payment(run: remit.Run) -> str:
+        outcome: str = await run.effect(pay, {"amount": 90, "invoice": "i-1"})
+        return outcome
+
+    async def wrong() -> dict[str, str]:
+        async with remit.open(f"sqlite:///{path}") as rt:
+            return {found.name: found.seen for found in await rt.doctor() if not found.ok}
+
+    async with remit.open(f"sqlite:///{path}") as rt:
+        await rt.run(payment, id="a")
+        assert (await rt.run(payment, id="b")).status == "failed"
+    assert await wrong() == {}
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE ceiling SET used = 0; DELETE FROM business_key")
+    db.close()
+    found = await wrong()
+    assert set(found) == {"ceilings", "business keys"}
+    assert "pay.amount/day/" in found["ceilings"] and "pay of run a" in found["business keys"]
+    async with remit.open(f"sqlite:///{path}") as rt:
+        assert (await rt.run(payment, id="c")).value == "paid"
+        assert await rt.verify("a") is None and await rt.verify("c") is None
+    assert len(paid) == 2
+    assert set(await wrong()) == {"ceilings", "business keys"}
+
+
 def test_what_was_recomputed_for_another_deployment_is_caught_all_the_same(tmp_path: Path):  # proves: LOG-4
     """Only whoever recomputes with the right origin passes; a copied run does not."""
     identity = Identity("00" * 16, "default", "pay-7", 1, "payment")

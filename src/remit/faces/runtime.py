@@ -26,6 +26,7 @@ from remit.engine.flow import Flow
 from remit.engine.host import WholeClock
 from remit.engine.lease import LEASE_MS_DEFAULT
 from remit.engine.outcome import Outcome, outcome_of
+from remit.engine.recount import recount
 from remit.engine.rehearsal import Compatibility, rehearse
 from remit.engine.watch import wait_for
 from remit.errors import Refused, Tampered, ValueRefused
@@ -171,8 +172,9 @@ class Runtime(People):
         await incidents.lift(host, stored.row, by=by, reason=reason)
 
     async def doctor(self) -> builtins.list[Checkup]:
-        """What is right and wrong with the store. Changes nothing."""
-        return await self._ready().store.examine()
+        """What is right and wrong with the store, and with what stands in it beside the journals. Changes nothing."""
+        host = self._ready()
+        return [*await host.store.examine(), *await recount(host)]
 
     run_sync = twin(run)
     start_sync = twin(start)
