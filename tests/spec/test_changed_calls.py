@@ -293,3 +293,55 @@ async def test_a_cancelled_run_does_not_wait_for_a_predicate_that_never_answers(
         await asyncio.wait_for(asked.wait(), 10)
         await rt.cancel("r", by=OPS)
         assert (await asyncio.wait_for(running, 10)).status == "cancelled"
+
+
+async def test_who_stops_waiting_for_a_run_leaves_no_call_under_way_behind(storage: Storage):  # proves: FX-2, FX-5
+    paid = list[str]()
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> str:
+        await asyncio.sleep(0.2)
+        paid.append(key)
+        return "paid"
+
+    async def body(run: remit.Run) -> str:
+        return await run.effect(pay, 1)
+
+    flow = flow_of(body)
+    async with storage.open() as rt:
+        await rt.grant(OPS, "operator", by="user:dana")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(rt.run(flow, id="r"), 0.05)
+        assert len(paid) == 1  # it was seen through before the run was given back
+        with pytest.raises(remit.Refused) as refused:
+            await rt.resolve("r", "pay", "did_not_happen", by=OPS, evidence="the bank has no such payment")
+        assert refused.value.code == "doubt.absent"
+        assert (await rt.run(flow, id="r")).value == "paid"
+        assert len(paid) == 1
+
+
+async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(storage: Storage):  # proves: FX-12
+    paid, is_open = list[int](), asyncio.Event()
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> None:
+        paid.append(request["amount"])
+
+    @remit.step
+    async def later() -> None:
+        if not is_open.is_set():
+            raise Mending
+
+    async def body(run: remit.Run) -> None:
+        await run.effect(pay, {"amount": 80})
+        await run.step(later)
+        await run.effect(pay, {"amount": 80})
+
+    flow = flow_of(body)
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+        await rt.set_policy({"version": "1", "ceilings": {"pay.amount": {"max": 100, "per": "run"}}}, by=OPS)
+        is_open.set()
+        ended = await rt.resume(flow, "r")
+        assert (ended.status, ended.code, paid) == ("failed", "ceiling_exceeded", [80])

@@ -179,3 +179,32 @@ async def test_the_gate_stands_before_a_transaction_as_before_every_effect(datab
         other = await rt.run(flow, 100, id="again")  # the same account from another run
         assert (other.status, other.code) == ("failed", "idempotency_conflict")
         assert await booked(rt, database.kind) == 1
+
+
+@pytest.mark.parametrize("ends", [StopIteration, SystemExit, KeyboardInterrupt], ids=lambda kind: kind.__name__)
+async def test_what_would_end_the_writer_rolls_back_like_any_failure(ends: type[BaseException], database: Storage):
+    # proves: FX-6
+    def fails(_: Booking) -> None:
+        raise ends
+
+    flow = flow_of(ledger_of(database.kind, fails))
+    async with database.open() as rt:
+        with pytest.raises(remit.EffectFailed):
+            await rt.run(flow, 5, id="r")
+        assert await booked(rt, database.kind) == 0
+        assert (await rt.run(flow_of(ledger_of(database.kind)), 6, id="other")).value == 1  # the writer still answers
+
+
+async def test_a_transaction_that_asks_the_runtime_is_refused_and_holds_nobody_up(tmp_path: Any):  # proves: FX-6
+    loop = asyncio.get_running_loop()
+
+    @remit.transaction(name="book")
+    def book(connection: Any, booking: Booking) -> int:
+        asyncio.run_coroutine_threadsafe(rt.grant("user:dana", "director", by=OPS), loop).result()
+        return 1
+
+    async with remit.open(f"sqlite:///{tmp_path / 'runs.db'}") as rt:
+        with pytest.raises(remit.EffectFailed) as failed:
+            await asyncio.wait_for(rt.run(flow_of(book), 5, id="r"), 20)
+        assert failed.value.error_type == "remit.errors.CallRefused"
+        assert await rt.grant("user:dana", "director", by=OPS)

@@ -22,6 +22,7 @@ from remit.engine.admit import Found, Order, check_order, claim, find, open_run
 from remit.engine.attempt import Attempt
 from remit.engine.ending import begin, complete, deny, finish, park, refuse
 from remit.engine.flow import Flow
+from remit.engine.halt import Again
 from remit.engine.host import Host
 from remit.engine.invoke import call_flow, main_task
 from remit.engine.outcome import Outcome, outcome_of
@@ -145,12 +146,26 @@ async def _hold_and_run(host: Host, flow: Flow[Any], view: RunView, row: RunRow,
         await _hand_back(host, attempt, None)
         return outcome
     except BaseException as exc:
-        attempt.close(exc)
-        await _hand_back(host, attempt, exc)
+        try:
+            await _see_through(attempt)
+        finally:
+            attempt.close(exc)
+            await _hand_back(host, attempt, exc)
         raise
     finally:
         del host.turns[row.run_key]
         host.keeper.drop(lease)
+
+
+async def _see_through(attempt: Attempt) -> None:
+    """Whoever stopped waiting for the run: what it began outside is settled before anybody else may hold it.
+
+    A request that is still on its way would land after others had looked whether it did. Only a second cancellation,
+    as when the loop ends, leaves it in doubt.
+    """
+    attempt.halt(Again())
+    if attempt.closed_by is None:
+        await attempt.drain()
 
 
 async def _hand_back(host: Host, attempt: Attempt, why: BaseException | None) -> None:

@@ -12,21 +12,31 @@ from typing import Literal
 from remit.errors import CallRefused
 
 RunName = tuple[str, str, str]  # ledger, tenant, run id
-Place = Literal["flow", "step", "effect"]
+Place = Literal["flow", "step", "effect", "transaction"]
 
 working_at: ContextVar[tuple[RunName, ...]] = ContextVar("remit_working_at", default=())
 place: ContextVar[Place | None] = ContextVar("remit_place", default=None)
 
 
-_A = {"step": "a step", "effect": "an effect"}
+_A = {"step": "a step", "effect": "an effect", "transaction": "a transaction"}
 _OWN_RUN_HINT = "Wait for a run from outside of it."
 
 
 def check_in_flow(name: str) -> None:
     """Raises CallRefused where the body of a step or an effect makes a call of its own."""
     inside = place.get()
-    if inside in ("step", "effect"):
+    if inside in _A:
         raise CallRefused(f"{name!r} was called inside {_A[inside]}'s body; nothing was done.", code="call.nested")
+
+
+def check_not_in_transaction() -> None:
+    """Raises CallRefused where a transaction's function asks the runtime for anything: it holds the store's writer."""
+    if place.get() == "transaction":
+        raise CallRefused(
+            "The runtime was called inside a transaction's body, which would wait for itself; nothing was done.",
+            code="call.nested",
+            hint="Ask before `run.transact`, or after it.",
+        )
 
 
 def check_not_inside(run: RunName) -> None:

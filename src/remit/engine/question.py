@@ -279,12 +279,26 @@ async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Li
     scope = ruling.scope_of(wish.declared, cap.pin, now)
     used = 0
     if cap.pin.per == "run":
-        used = turn.attempt.boundary.reserved(scope, without=wish.name)
+        used = turn.attempt.boundary.reserved(scope, without=wish.name) + _used_before(turn, wish, cap, scope)
     elif cap.pin.per != "effect":
         used = await turn.host.store.read_used(turn.host.tenant, scope)
         if own is not None and own.settled is None:
             used -= sum(taken.amount for taken in own.intended.reserved if taken.scope == scope)
     return ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
+
+
+def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> int:
+    """What this run's effects took of a ceiling before it was set: a rule of today counts what was paid yesterday."""
+    known = turn.before_ceiling.get(scope)
+    if known is None:
+        now, known = turn.attempt.writer.now(), {}
+        for effect in turn.attempt.boundary.effects.values():
+            counts = effect.intended.effect == wish.declared and effect.state in ("ok", "in_doubt")
+            if counts and all(taken.scope != scope for taken in effect.intended.reserved):
+                limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
+                known[effect.name] = limit.amount or 0
+        turn.before_ceiling[scope] = known
+    return sum(amount for name, amount in known.items() if name != wish.name)
 
 
 def _answer(

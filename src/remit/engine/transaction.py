@@ -34,6 +34,7 @@ from remit.store.marks import Reserve, TakeKey
 
 T = TypeVar("T")
 
+_FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 _OWN_FAULTS = ("transact.late", "transact.ended")
 
 
@@ -152,23 +153,35 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
         draft = attempt.writer.draft(EffectSettled(state="ok"), name=wish.name, value=data)
         return seal([*drafts, draft], conditions)
 
+    def failed(exc: BaseException) -> Exception:
+        """What rolls it back. What exits, or ends an iteration, would end the store's writer: it becomes an error."""
+        is_plain = isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration)
+        error = exc if is_plain else RuntimeError(f"{wish.name} raised {type_name(exc)}")
+        assert isinstance(error, Exception)
+        raised.append(error)
+        return error
+
     def plain(connection: Any, seal: Seal) -> Any:
-        token = place.set("effect")
+        token = place.set("transaction")
         try:
             return settled(effect.fn(connection, request), seal)
-        except Exception as exc:
-            raised.append(exc)
-            raise
+        except _FAILURES as exc:
+            error = failed(exc)
+            if error is exc:
+                raise
+            raise error from exc
         finally:
             place.reset(token)
 
     async def awaited(connection: Any, seal: Seal) -> Any:
-        token = place.set("effect")
+        token = place.set("transaction")
         try:
             return settled(await effect.fn(connection, request), seal)
-        except Exception as exc:
-            raised.append(exc)
-            raise
+        except _FAILURES as exc:
+            error = failed(exc)
+            if error is exc:
+                raise
+            raise error from exc
         finally:
             place.reset(token)
 

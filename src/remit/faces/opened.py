@@ -19,6 +19,7 @@ from remit.engine.host import Host
 from remit.engine.hours import Hours
 from remit.engine.lease import Keeper
 from remit.engine.liveness import enlist, retire
+from remit.engine.place import check_not_in_transaction
 from remit.errors import Refused, StoreClosed
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import check_id
@@ -111,6 +112,7 @@ class Opened:
                 portal.close()
 
     def _ready(self) -> Host:
+        check_not_in_transaction()
         if self._host is None:
             raise StoreClosed(
                 "The runtime is not open; nothing was done.", hint="Use it inside `async with remit.open(...)`."

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from remit.store.marks import Announce, CloseAsk, FreeKey, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.postgres.connection import Connection
 from remit.store.postgres.ends import Ends
 from remit.store.postgres.rows import Q
-from remit.store.marks import Announce, CloseAsk, FreeKey, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import Loss, Unit
 
 AMOUNT_MAX = 2**63 - 1  # what does not fit a column is over every ceiling
