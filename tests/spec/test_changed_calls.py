@@ -226,7 +226,8 @@ async def test_a_no_to_sending_again_is_no_word_about_what_happened(storage: Sto
 
     async def body(run: remit.Run) -> str:
         try:
-            return str(await run.effect(pay, 1))
+            told: str = await run.effect(pay, 1)
+            return told
         except remit.Denied:
             return "as if nothing was sent"
 

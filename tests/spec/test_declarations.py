@@ -39,7 +39,7 @@ def test_windows_follow_the_risk_unless_the_contract_says_otherwise():  # proves
     assert Contract(version="1", resume="anyone", risk="high", window=timedelta(days=5)).window_us == 5 * 86_400_000_000
 
 
-async def test_a_run_whose_executor_holds_none_of_the_named_roles_ends_before_any_of_its_code():  # proves: GATE-3, GATE-7
+async def test_a_run_whose_executor_holds_no_named_role_ends_before_any_of_its_code():  # proves: GATE-3, GATE-7
     begun = []
 
     @remit.flow(contract=Contract(version="1", resume={"buyer"}))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from remit.store.marks import Announce, CloseAsk, OpenAsk
 from remit.store.postgres import PostgresStore
 from remit.store.postgres.rows import Q
-from remit.store.marks import Announce, CloseAsk, OpenAsk
 from remit.store.protocol import AskFilter
 from tests.spec.test_postgres_boundary import effect, rival
 from tests.spec.test_postgres_store import outside, store, waiting

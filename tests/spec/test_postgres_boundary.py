@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from remit.errors import LeaseLost, Moved
+from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import writer as postgres_writer
 from remit.store.postgres.rows import Q
-from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, KeyRow, Unit
 from remit.store.schema import migrations
 from tests.spec.test_postgres_store import outside, store, waiting

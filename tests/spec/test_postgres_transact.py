@@ -11,11 +11,11 @@ import asyncpg
 import pytest
 
 from remit.errors import CommitUnknown, LeaseLost, Moved, Refused, StoreUnavailable
+from remit.store.marks import Fence, Reserve
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import link as postgres_link
 from remit.store.postgres import transact as postgres_transact
 from remit.store.postgres.locked import write_locked
-from remit.store.marks import Fence, Reserve
 from remit.store.protocol import Unit
 from tests.spec.test_postgres_store import outside, waiting
 from tests.support.journal import Hand, open_held, open_run, read_stored, read_view
