@@ -40,7 +40,9 @@ def daily(till: Till, *between: Callable[[], None]) -> remit.Flow[Any]:
     """Pays 90 of the 100 that a day has, once, and once more after each of these."""
     pay = till.effect()
 
-    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": PER_DAY}), name="daily")
+    contract = remit.Contract(version="1", resume="anyone", window=30 * DAY, effects={"pay": PER_DAY})
+
+    @remit.flow(contract=contract, name="daily")
     async def flow(run: remit.Run) -> int:
         paid = (await run.effect(pay, Order(amount=90))).amount
         for happens in between:
