@@ -47,9 +47,10 @@ class Landed:
 
 @dataclass
 class World:
-    """Everything outside. mood: what the next call from a run meets, once."""
+    """Everything outside. mood: what the next call of one effect meets, once."""
 
     mood: str = "fine"
+    moody: str = ""  # that effect
     landed: list[Landed] = field(default_factory=list)
     called: Counter[str] = field(default_factory=Counter)  # calls of the function, by key
     price: dict[str, int] = field(default_factory=dict)  # by run, as it is quoted now; 1 is what the flow relied on
@@ -71,7 +72,9 @@ class World:
         return given.amount + (7 if run in self.slipped else 0)
 
     def call(self, effect: str, run: str, key: str, request: Any, *, dedupes: bool = False) -> str:
-        mood, self.mood = self.mood, "fine"
+        mood = "fine"
+        if effect == self.moody:
+            mood, self.mood = self.mood, mood
         self.called[key] += 1
         if mood == "not sent":
             raise remit.DidNotHappen("nothing was sent")
