@@ -18,6 +18,7 @@ from typing import Any
 
 import remit
 from remit.facts.entry import HEADER
+from remit.facts.names import RESERVED_PREFIX
 from remit.store.protocol import Unit
 
 OPEN = remit.Contract(version="1", resume="anyone")
@@ -58,7 +59,10 @@ class Stage:
 
 
 class Watched:
-    """A store with a place before and after each of its calls. An append is named after the entry that it ends with."""
+    """A store with a place before and after each of its calls.
+
+    An append is named after the entry that it ends with, the opening of a journal of Remit's own after that.
+    """
 
     def __init__(self, store: Any, stage: Stage) -> None:
         self._store, self._stage = store, stage
@@ -69,7 +73,11 @@ class Watched:
 
     def _watch(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         async def call(*args: Any) -> Any:
-            place = f"{name} {_named(args[0])}" if name == "append" else name
+            place = name
+            if name == "append":
+                place = f"{name} {_named(args[0])}"
+            elif name == "open_run" and args[0].run.startswith(RESERVED_PREFIX):
+                place = f"{name} {args[0].run}"
             self._stage.at(f"before {place}")
             answer = await method(*args)
             self._stage.at(f"after {place}")
