@@ -361,8 +361,15 @@ class EffectFailed(StepError):
     code: `effect.declined` (the other side said no, for good) or `effect.did_not_happen` (it may be called again).
     """
 
+    code = "effect.did_not_happen"
+    hint = "Call again with the same id: the gate judges anew, and it is called under the same key."
+
+
+class EffectDeclined(EffectFailed):
+    """The other side said no to an effect; that stays so, and it is not called again."""
+
     code = "effect.declined"
-    hint = "Where it did not happen, call again with the same id: the gate judges anew, under the same key."
+    hint = "It is not called again. Let the flow catch this and go another way, or cancel the run."
 
 
 def _listed(names: tuple[str, ...], most: int = 5) -> str:

@@ -175,19 +175,23 @@ async def test_a_doubt_is_not_ended_by_asking_somebody_else(storage: Storage):  
 
 async def test_a_call_that_was_given_up_under_way_is_awaited_before_another_begins(storage: Storage):  # proves: FX-11
     paid = list[str]()
+    begun, given_up = asyncio.Event(), asyncio.Event()
 
     @remit.effect
     async def pay(request: int, *, key: str) -> str:
         paid.append(key)
-        await asyncio.sleep(0.05)
+        begun.set()
+        await given_up.wait()
         return "paid"
 
     async def body(run: remit.Run) -> str:
         for _ in range(3):
-            try:
-                return await asyncio.wait_for(run.effect(pay, 1), 0.01)
-            except TimeoutError:
-                continue
+            call = asyncio.ensure_future(run.effect(pay, 1))
+            await asyncio.wait([call, asyncio.ensure_future(begun.wait())], return_when=asyncio.FIRST_COMPLETED)
+            if call.done() or given_up.is_set():
+                return await call
+            call.cancel()  # as a time-out does
+            asyncio.get_running_loop().call_soon(given_up.set)
         return "gave up"
 
     flow = flow_of(body)
@@ -298,10 +302,12 @@ async def test_a_cancelled_run_does_not_wait_for_a_predicate_that_never_answers(
 
 async def test_who_stops_waiting_for_a_run_leaves_no_call_under_way_behind(storage: Storage):  # proves: FX-2, FX-5
     paid = list[str]()
+    begun, given_up = asyncio.Event(), asyncio.Event()
 
     @remit.effect
     async def pay(request: int, *, key: str) -> str:
-        await asyncio.sleep(0.2)
+        begun.set()
+        await given_up.wait()
         paid.append(key)
         return "paid"
 
@@ -311,8 +317,12 @@ async def test_who_stops_waiting_for_a_run_leaves_no_call_under_way_behind(stora
     flow = flow_of(body)
     async with storage.open() as rt:
         await rt.grant(OPS, "operator", by="user:dana")
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(rt.run(flow, id="r"), 0.05)
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await begun.wait()
+        running.cancel()
+        asyncio.get_running_loop().call_soon(given_up.set)
+        with pytest.raises(asyncio.CancelledError):
+            await running
         assert len(paid) == 1  # it was seen through before the run was given back
         with pytest.raises(remit.Refused) as refused:
             await rt.resolve("r", "pay", "did_not_happen", by=OPS, evidence="the bank has no such payment")
@@ -346,3 +356,33 @@ async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(storage
         is_open.set()
         ended = await rt.resume(flow, "r")
         assert (ended.status, ended.code, paid) == ("failed", "ceiling_exceeded", [80])
+
+
+async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: Storage):  # proves: FX-9
+    """Not even where it was given up twice, so that the run is held by nobody."""
+    paid = list[str]()
+    begun, answers = asyncio.Event(), asyncio.Event()
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> str:
+        begun.set()
+        await answers.wait()
+        paid.append(key)
+        return "paid"
+
+    async def body(run: remit.Run) -> str:
+        return await run.effect(pay, 1)
+
+    async with storage.open() as rt:
+        await rt.grant(OPS, "operator", by="user:dana")
+        running = asyncio.create_task(rt.run(flow_of(body), id="r"))
+        await begun.wait()
+        for _ in range(2):
+            running.cancel()
+            await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        with pytest.raises(remit.Refused) as refused:
+            await rt.resolve("r", "pay", "did_not_happen", by=OPS, evidence="the bank has no such payment")
+        assert refused.value.code == "doubt.under_way"
+        answers.set()

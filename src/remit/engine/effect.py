@@ -29,7 +29,7 @@ from remit.engine.settling import is_lost, settle
 from remit.engine.signals import AttemptClosed
 from remit.engine.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.turn import Turn
-from remit.errors import DefinitionIncompatible, EffectFailed, ValueRefused, ValueUnreadable
+from remit.errors import DefinitionIncompatible, EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
 from remit.facts.entry import SALT_BYTES
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
@@ -180,10 +180,8 @@ def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettl
         except ValueUnreadable as exc:
             attempt.close(exc)
             raise AttemptClosed from exc
-    code = "effect.declined" if settled.state == "failed" else "effect.did_not_happen"
-    failed = EffectFailed(run=attempt.run_id, name=name, error_type=settled.error, detail=detail_of(value))
-    failed.code = code
-    raise failed
+    kind = EffectDeclined if settled.state == "failed" else EffectFailed
+    raise kind(run=attempt.run_id, name=name, error_type=settled.error, detail=detail_of(value))
 
 
 def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:

@@ -92,19 +92,22 @@ async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, permit
     if "epoch" in effect.takes if fn is effect.fn else takes_epoch(fn):
         named["epoch"] = turn.attempt.lease.epoch
     is_async = effect.is_async if fn is effect.fn else asyncio.iscoroutinefunction(fn)
-    if is_async and effect.timeout is None:
-        return await fn(request, **named)
+    has_returned = _noted(turn, permit)
+    if is_async:
+        try:
+            async with asyncio.timeout(_seconds(effect.timeout)):
+                return await fn(request, **named)
+        finally:
+            has_returned()
     async with asyncio.timeout(_seconds(effect.timeout)):
-        if is_async:
-            return await fn(request, **named)
-        outcome = await in_thread(turn.host.threads, partial(fn, request, **named), _noted(turn, permit))
+        outcome = await in_thread(turn.host.threads, partial(fn, request, **named), has_returned)
         return await outcome if asyncio.iscoroutine(outcome) else outcome
 
 
-def _noted(turn: Turn, permit: Permit | str) -> Callable[[], None] | None:
-    """Note that an effect's function is at work: a thread can't be stopped, so it may outlive its call."""
+def _noted(turn: Turn, permit: Permit | str) -> Callable[[], None]:
+    """Note that an effect's function is at work, until it returned: it may outlive whoever waits for it."""
     if isinstance(permit, str):
-        return None
+        return lambda: None
     outstanding, intention = turn.host.outstanding, permit.intention
     outstanding.add(intention)
     return lambda: outstanding.discard(intention)

@@ -289,7 +289,7 @@ async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Li
 
 def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> int:
     """What this run's effects took of a ceiling before it was set: a rule of today counts what was paid yesterday."""
-    known = turn.before_ceiling.get(scope)
+    known = turn.before_ceiling.get((scope, turn.host.standing.authority.version))
     if known is None:
         now, known = turn.attempt.writer.now(), {}
         for effect in turn.attempt.boundary.effects.values():
@@ -297,7 +297,7 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> int:
             if counts and all(taken.scope != scope for taken in effect.intended.reserved):
                 limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
                 known[effect.name] = limit.amount or 0
-        turn.before_ceiling[scope] = known
+        turn.before_ceiling[scope, turn.host.standing.authority.version] = known
     return sum(amount for name, amount in known.items() if name != wish.name)
 
 
