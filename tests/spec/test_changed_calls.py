@@ -386,3 +386,29 @@ async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: 
             await rt.resolve("r", "pay", "did_not_happen", by=OPS, evidence="the bank has no such payment")
         assert refused.value.code == "doubt.under_way"
         answers.set()
+
+
+async def test_nobody_is_refused_by_a_policy_that_was_taken_back_while_he_was_asked(storage: Storage):  # proves: GATE-4
+    asked, go, paid = asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def is_wanted(request: int) -> bool:
+        asked.set()
+        await go.wait()
+        return True
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> None:
+        paid.append(request)
+
+    async def body(run: remit.Run) -> None:
+        await run.effect(pay, 1)
+
+    flow = flow_of(body, effects={"pay": remit.Rule(still_wanted=is_wanted)})
+    async with storage.open() as rt:
+        await rt.set_policy({"version": "1", "forbid": ["pay"]}, by=OPS)
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await asked.wait()
+        await rt.set_policy({"version": "2"}, by=OPS)
+        go.set()
+        assert (await running).status == "completed"
+        assert paid == [1]

@@ -75,8 +75,6 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
         except (StoreError, ClockJumped) as exc:  # no answer of the call's, for the flow to go another way by
             attempt.close(exc)
             raise AttemptClosed from exc
-        if passed is None:
-            continue
         if not isinstance(passed, Parked):
             return passed
         await attempt.parking.wait(passed, is_whole=wish.is_whole, since=since)
@@ -85,12 +83,12 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
     raise AttemptClosed
 
 
-async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked | None:
-    """Gather, judge and write down the answer; what the call waits for, or None where the question was of two minds."""
+async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked:
+    """Gather, judge and write down the answer, or what the call waits for. Raises Moved where it is to be done again."""
     await take_again(turn, wish)
     question = await question_of(turn, wish)
     if question.authority != turn.host.standing.authority.version:
-        return None  # another turn read on while this question was gathered
+        raise Moved("authority")  # another turn read on: nobody is refused by what held when this was begun
     verdict = judge(question)
     if verdict.decision == "resume":
         return await _pass(turn, wish, question, verdict, write)
