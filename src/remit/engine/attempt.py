@@ -100,7 +100,7 @@ class Attempt:
         self.unasked.discard(name)
         if not self.replay.has(name):
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
-        if self.replay.is_over:
+        if self.replay.is_over and not self.replay.has(name):
             return None
         recorded = await self.replay.take(name)
         if recorded is None:

@@ -9,6 +9,9 @@ recorded is left, the oldest recorded call that was asked for is delivered out o
 when none was asked for, code and journal disagree, and the attempt is refused before
 anything is run or written.
 
+An effect that was under way when a race ended may have been a loser's. The journal has what became
+of it, and code that did not change may come to it or not, so nobody waits for it to be asked for.
+
 What the last recorded completion leads to has its turn before anything new begins: where
 it wins a race that the crash left undecided, the losers are let go and not begun again.
 
@@ -53,7 +56,9 @@ class Replay:
         "_main",
         "_moves",
         "_on_mismatch",
+        "_optional",
         "_order",
+        "_passed",
         "_still_from",
         "_waiting",
         "is_over",
@@ -65,6 +70,8 @@ class Replay:
         self._order = list(recorded)
         self._left = {r.name: r for r in self._order}
         self._at = 0  # the oldest that was not delivered
+        self._optional: set[str] = set()  # may be asked for, and need not be
+        self._passed: set[str] = set()  # of these, whose turn is over: delivered as soon as they are asked for
         self._asked: dict[str, asyncio.Future[Recorded]] = {}
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._main = main
@@ -78,8 +85,8 @@ class Replay:
 
     @property
     def left(self) -> tuple[str, ...]:
-        """Names of recorded calls that were not asked for, oldest first."""
-        return tuple(self._left)
+        """Names of recorded calls that were not asked for and had to be, oldest first."""
+        return tuple(name for name in self._left if name not in self._optional)
 
     async def take(self, name: str) -> Recorded | None:
         """What is recorded for this call, in its turn; None, once it may begin, where nothing is."""
@@ -89,7 +96,7 @@ class Replay:
             if not self.is_over:
                 await self._wait(self._waiting, name, is_whole=self.is_whole())
             return None
-        if self._order[self._at] is recorded:
+        if name in self._passed or self._order[self._at] is recorded:
             self._deliver(recorded)
             return recorded
         try:
@@ -139,17 +146,25 @@ class Replay:
         """Count a completion as delivered, and hand out those that follow it and were asked for already."""
         self._moves += 1
         left, order = self._left, self._order
-        del left[recorded.name]
+        self._count(recorded)
         while self._at < len(order):
             following = order[self._at]
             if following.name in left:
                 asked = self._asked.get(following.name)
-                if asked is None or asked.done():
+                if asked is not None and not asked.done():
+                    self._give(asked, following)
+                    self._count(following)
+                elif following.name in self._optional:
+                    self._passed.add(following.name)
+                else:
                     return
-                self._give(asked, following)
-                del left[following.name]
             self._at += 1
         self._end_when_all_received()
+
+    def _count(self, recorded: Recorded) -> None:
+        del self._left[recorded.name]
+        if recorded.kind == "RaceWon":
+            self._optional.update(r.name for r in self._order if 0 < r.begun < recorded.seq < r.seq)
 
     def _give(self, asked: asyncio.Future[Recorded], recorded: Recorded) -> None:
         self._given.add(recorded.name)
@@ -157,7 +172,7 @@ class Replay:
 
     def _end_when_all_received(self) -> None:
         """New calls may begin once the last outcome is where it was asked for, and what it cancels is cancelled."""
-        if not (self._left or self._given or self._is_ending):
+        if not (self.left or self._given or self._is_ending):
             self._is_ending = True
             self._end(asyncio.get_running_loop(), _HOPS_TO_END)
 
@@ -177,7 +192,7 @@ class Replay:
 
     def _look(self, loop: asyncio.AbstractEventLoop, moves: int, hops: int) -> None:
         """Has the flow moved since? What was ready before this call has had its turn after a few hops."""
-        if not self._left:  # all is delivered; new calls are about to begin
+        if not self.left:  # all is delivered; new calls are about to begin
             return
         if hops and self._moves == moves:
             loop.call_soon(self._look, loop, moves, hops - 1)
@@ -194,7 +209,7 @@ class Replay:
         """The flow stands still: deliver out of turn, or say that code and journal disagree."""
         asked = [self._left[name] for name, future in self._asked.items() if not future.done()]
         if not asked:
-            if self._left and self._waiting and (self._blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
+            if self.left and self._waiting and (self._blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
                 self._on_mismatch(self.left, tuple(self._waiting))
             return
         oldest = min(asked, key=lambda r: r.seq)

@@ -44,6 +44,7 @@ class EffectView:
     intended: EffectIntended  # the newest; a resent call has several under one key
     intention: str  # hash of that entry
     at: int  # microseconds UTC
+    seq: int  # of that entry
     attempt: int  # epoch of the attempt that called
     judgement: bytes  # body of the GateJudged before it: of thousands of effects one is looked at, if any
     request: bytes
@@ -281,6 +282,7 @@ class Boundary:
             intended=fact,
             intention=entry.hash,
             at=header.at,
+            seq=header.seq,
             attempt=header.epoch,
             judgement=_JUDGED.write(permitted),
             request=entry.value,

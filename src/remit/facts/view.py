@@ -62,6 +62,7 @@ class Recorded:
     ]
     fact: Completion
     value: bytes | None  # outcome, {"detail": ...}, the drawn value or the evidence; None for a race alone
+    begun: int = 0  # seq of the intention, of an effect; 0 where nothing says when it began
 
     @property
     def is_ridden(self) -> bool:
@@ -205,7 +206,8 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
     name = header.name
     if name is None or name in view.calls:
         raise _illegal(view, entry, f"{name!r} completed a second time")
-    view.calls[name] = Recorded(name, header.seq, header.kind, fact, entry.value)  # type: ignore[arg-type]
+    begun = view.boundary.effects[name].seq if isinstance(fact, EffectSettled) else 0
+    view.calls[name] = Recorded(name, header.seq, header.kind, fact, entry.value, begun)  # type: ignore[arg-type]
 
 
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:
