@@ -6,7 +6,8 @@ from remit.engine.approve import Yes
 from remit.engine.deciding import Ask
 from remit.engine.flow import Flow, Step, flow, step
 from remit.engine.outcome import Outcome
-from remit.engine.run import Run, SyncRun
+from remit.engine.plain import SyncRun
+from remit.engine.run import Run
 from remit.engine.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
 from remit.engine.transaction import Transaction, transaction
 from remit.errors import (

@@ -6,12 +6,14 @@ import asyncio
 import os
 import signal
 import threading
+from concurrent.futures import CancelledError, Future
 from typing import Any
 
 import pytest
 
 import remit
 from remit import Contract, Step
+from remit.engine.plain import Waits
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")
@@ -182,3 +184,11 @@ async def test_a_cancelled_plain_flow_cancels_the_step_that_it_waits_for():  # p
             await running
         await asyncio.wait_for(stopped.wait(), 5)
         assert [kind for kind in (await rt.show("r")).view.calls] == []
+
+
+def test_a_call_that_is_noted_after_its_flow_was_cancelled_is_cancelled_too():  # proves: RUN-10
+    """The loop may have begun it, and heard of the cancellation, before the flow's thread says that it waits."""
+    waits, call = Waits(), Future[None]()
+    waits.cancel()
+    with pytest.raises(CancelledError):
+        waits.for_(call)

@@ -84,7 +84,7 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
 
 
 async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked:
-    """Gather, judge and write down the answer, or what the call waits for. Raises Moved where it is to be done again."""
+    """Gather, judge and write down the answer, or what the call waits for. Raises Moved: it is to be done again."""
     await take_again(turn, wish)
     question = await question_of(turn, wish)
     if question.authority != turn.host.standing.authority.version:

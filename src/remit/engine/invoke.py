@@ -6,12 +6,12 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import Any
 
 from remit.engine.flow import Flow
 from remit.engine.place import place, working_at
-from remit.engine.run import Run, SyncRun
+from remit.engine.plain import SyncRun, Waits
+from remit.engine.run import Run
 
 
 def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
@@ -26,12 +26,11 @@ async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     try:
         if flow.is_async:
             return await flow.fn(run, *arguments)
-        under_way: set[Future[Any]] = set()
+        waits = Waits()
         try:
-            return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop, under_way), *arguments), flow.name)
+            return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop, waits), *arguments), flow.name)
         except asyncio.CancelledError:
-            for call in list(under_way):  # nobody is left to hear of them, as where an async flow is cancelled
-                call.cancel()
+            waits.cancel()  # nobody is left to hear of them, as where an async flow is cancelled
             raise
     finally:
         working_at.reset(outer)
