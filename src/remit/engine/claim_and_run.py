@@ -19,10 +19,9 @@ from typing import Any
 
 from remit.clock import monotonic_ms
 from remit.engine.admit import Found, Order, check_order, claim, find, open_run
-from remit.engine.attempt import Attempt
 from remit.engine.ending import begin, complete, deny, finish, park, refuse
 from remit.engine.flow import Flow
-from remit.engine.halt import Again
+from remit.engine.holding import held
 from remit.engine.host import Host
 from remit.engine.invoke import call_flow, main_task
 from remit.engine.outcome import Outcome, outcome_of
@@ -36,13 +35,10 @@ from remit.errors import (
     DefinitionIncompatible,
     Denied,
     LeaseHeld,
-    LeaseLost,
     Moved,
     RunAbsent,
-    StoreError,
     ValueUnreadable,
 )
-from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted
 from remit.facts.machine import ENDED
 from remit.facts.view import RunView
@@ -132,50 +128,13 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
 
 async def _hold_and_run(host: Host, flow: Flow[Any], view: RunView, row: RunRow, sent_ms: int) -> Outcome:
     """One attempt under a lease that was just granted."""
-
-    def on_lost() -> None:
-        attempt.close(LeaseLost(f"Run {row.run!r} is held by somebody else; nothing more was written."))
-
-    lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=sent_ms, on_lost=on_lost)
-    pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main_task(flow))
-    attempt.start(AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker))
-    turn = host.turns[row.run_key] = Turn(host, flow, attempt)
-    try:
-        outcome = await begin(turn) or await _run_flow(turn)
-        await _hand_back(host, attempt, None)
-        return outcome
-    except BaseException as exc:
+    started = AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker)
+    async with held(host, view, row, started, sent_ms=sent_ms, main=main_task(flow)) as attempt:
+        turn = host.turns[row.run_key] = Turn(host, flow, attempt)
         try:
-            await _see_through(attempt)
+            return await begin(turn) or await _run_flow(turn)
         finally:
-            attempt.close(exc)
-            await _hand_back(host, attempt, exc)
-        raise
-    finally:
-        del host.turns[row.run_key]
-        host.keeper.drop(lease)
-
-
-async def _see_through(attempt: Attempt) -> None:
-    """Whoever stopped waiting for the run: what it began outside is settled before anybody else may hold it.
-
-    A request that is still on its way would land after others had looked whether it did. Only a second cancellation,
-    as when the loop ends, leaves it in doubt.
-    """
-    attempt.halt(Again())
-    if attempt.closed_by is None:
-        await attempt.drain()
-
-
-async def _hand_back(host: Host, attempt: Attempt, why: BaseException | None) -> None:
-    """Give back a lease that no entry gave back: it found nothing new, was cancelled, or can't write its end."""
-    if attempt.has_ended or isinstance(why, LeaseLost):
-        return
-    try:
-        await host.store.release(attempt.lease.run_key, attempt.lease.epoch)
-    except StoreError:
-        return  # the lease runs out by itself; `why` is what the caller must hear
+            del host.turns[row.run_key]
 
 
 async def _run_flow(turn: Turn) -> Outcome:
