@@ -12,6 +12,7 @@ import pytest
 import remit
 from remit import Contract
 from tests.spec.conftest import Storage
+from tests.support.vault import Vault
 
 HOUR = timedelta(hours=1)
 OPS = "user:ops"
@@ -412,3 +413,28 @@ async def test_nobody_is_refused_by_a_policy_that_was_taken_back_while_he_was_as
         go.set()
         assert (await running).status == "completed"
         assert paid == [1]
+
+
+async def test_a_question_that_was_taken_out_of_the_index_is_listed_again(database: Storage):  # proves: APR-6
+    @remit.effect
+    async def pay(request: int, *, key: str) -> str:
+        return "paid"
+
+    async def body(run: remit.Run) -> str:
+        return await run.effect(pay, 1)
+
+    flow = flow_of(body, effects={"pay": remit.Rule(approval=remit.Approval({"director"}, HOUR))})
+    async with database.open() as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        await rt.run(flow, id="r")
+        [before] = await rt.inbox()
+    prefix, vault = "remit." if database.kind == "postgres" else "", Vault(database.make(None))
+    for table in ("ask_open", "ask"):
+        await vault.sql(f"DELETE FROM {prefix}{table}")
+    async with database.open() as rt:
+        assert await rt.inbox() == []
+        assert (await rt.resume(flow, "r")).code == "approval_needed"
+        [ask] = await rt.inbox(role="director")
+        assert (ask.id, ask.version) == (before.id, before.version)  # the same question, listed once more
+        await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
+        assert (await rt.resume(flow, "r")).value == "paid"

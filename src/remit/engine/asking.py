@@ -53,8 +53,10 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         asked = _question(turn, wish, question)
         drafts.append(writer.draft(asked, name=wish.name, value=wish.data, salt=wish.salt))
         marks += _announced(turn, asked)
+    elif reason == "approval" and ask is not None and not await _is_listed(turn, ask):
+        marks.append(_listing(ask.asked, ask.at))  # the index is no more than that: the journal says that it is asked
     before = turn.attempt.boundary.judged
-    if drafts or before is None or (before.verdict, _about(before)) != (verdict, _about(judged)):
+    if drafts or marks or before is None or (before.verdict, _about(before)) != (verdict, _about(judged)):
         fence = Fence(turn.host.standing.run_key, question.authority)
         conditions = Conditions(fence=fence, post_seq=question.post, marks=tuple(marks))
         await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
@@ -97,15 +99,25 @@ def _question(turn: Turn, wish: Wish, question: Question) -> ApprovalAsked:
     )
 
 
+async def _is_listed(turn: Turn, ask: AskView) -> bool:
+    """Whether somebody who looks for the question finds it."""
+    row = await turn.host.store.read_ask(turn.host.tenant, ask.asked.ask)
+    return row is not None and row.is_open
+
+
+def _listing(asked: ApprovalAsked, at: int) -> OpenAsk:
+    roles = tuple(sorted({role for group in asked.bound.roles for role in group}))
+    return OpenAsk(asked.ask, asked.call, roles, at, asked.until)
+
+
 def _announced(turn: Turn, asked: ApprovalAsked) -> list[Mark]:
     """A row for the inbox, and one for whoever is told. Neither says what is asked: that stands in the journal."""
-    roles = tuple(sorted({role for group in asked.bound.roles for role in group}))
-    at = turn.attempt.writer.now()
+    listing = _listing(asked, turn.attempt.writer.now())
     told = {
         "ask": asked.ask,
         "call": asked.call,
-        "roles": list(roles),
+        "roles": list(listing.roles),
         "run": turn.attempt.run_id,
         "until": asked.until,
     }
-    return [OpenAsk(asked.ask, asked.call, roles, at, asked.until), Announce("approval.asked", encode(told))]
+    return [listing, Announce("approval.asked", encode(told))]
