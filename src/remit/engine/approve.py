@@ -6,7 +6,6 @@ payload is bound byte for byte, and the decision is the recorded outcome of the 
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,9 +19,9 @@ from remit.engine.question import Wish
 from remit.engine.turn import Turn
 from remit.errors import DefinitionIncompatible
 from remit.facts.boundary import Decided
-from remit.facts.entry import SALT_BYTES
 from remit.facts.judgement import Need
 from remit.facts.kinds import ApprovalUsed, EffectRefused
+from remit.facts.salt import draw_salt
 from remit.facts.value import Codec, codec_for
 from remit.facts.view import Recorded
 
@@ -48,7 +47,7 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
             return _recorded(turn, recorded, data, approval)
         ask = attempt.boundary.last_ask_of(name)
         need = need_of("flow", approval.pin())
-        salt = os.urandom(SALT_BYTES) if ask is None else ask.salt
+        salt = draw_salt() if ask is None else ask.salt
         wish = Wish(name, None, data, salt, rests_on, (need,), is_whole=attempt.replay.is_whole())
         await attempt.meet(wish)
         decided = await cross(turn, wish)

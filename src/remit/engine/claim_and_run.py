@@ -41,7 +41,6 @@ from remit.errors import (
 )
 from remit.facts.kinds import AttemptStarted
 from remit.facts.machine import ENDED
-from remit.facts.view import RunView
 from remit.store.protocol import RunRow
 
 
@@ -92,7 +91,7 @@ async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited:
     sent_ms = monotonic_ms()
     made = await _opened(host, flow, order) if order.may_open else None
     if made is not None:
-        return await _hold_and_run(host, flow, made.view, made.row, sent_ms)
+        return await _hold_and_run(host, flow, made, sent_ms, is_new=True)
     found = await find(host, order.run)
     check_order(found.view, flow, order)
     if found.view.status in ENDED or (has_waited and is_parked(found)):
@@ -104,7 +103,7 @@ async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited:
     if (held.head, held.post_head) != (found.row.head, found.row.post_head):
         await host.store.release(held.run_key, held.epoch)  # somebody appended while this journal was verified
         return None
-    return await _hold_and_run(host, flow, found.view, held, sent_ms)
+    return await _hold_and_run(host, flow, Found(held, found.view), sent_ms, is_new=False)
 
 
 async def _opened(host: Host, flow: Flow[Any], order: Order) -> Found | None:
@@ -126,13 +125,14 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
     check_order(found.view, flow, order)
 
 
-async def _hold_and_run(host: Host, flow: Flow[Any], view: RunView, row: RunRow, sent_ms: int) -> Outcome:
-    """One attempt under a lease that was just granted."""
+async def _hold_and_run(host: Host, flow: Flow[Any], found: Found, sent_ms: int, *, is_new: bool) -> Outcome:
+    """One attempt under a lease that was just granted; found.row states it."""
+    row = found.row
     started = AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker)
-    async with held(host, view, row, started, sent_ms=sent_ms, main=main_task(flow)) as attempt:
+    async with held(host, found.view, row, started, sent_ms=sent_ms, main=main_task(flow)) as attempt:
         turn = host.turns[row.run_key] = Turn(host, flow, attempt)
         try:
-            return await begin(turn) or await _run_flow(turn)
+            return await begin(turn, is_new=is_new) or await _run_flow(turn)
         finally:
             del host.turns[row.run_key]
 

@@ -14,7 +14,6 @@ what it did outside does not go away.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -30,8 +29,8 @@ from remit.engine.signals import AttemptClosed
 from remit.engine.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.turn import Turn
 from remit.errors import DefinitionIncompatible, EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
-from remit.facts.entry import SALT_BYTES
 from remit.facts.kinds import EffectRefused, EffectSettled
+from remit.facts.salt import draw_salt
 from remit.facts.view import Recorded
 
 CALLS_MAX = 3  # of one effect in one attempt, each after it was known that the one before did not happen
@@ -211,4 +210,4 @@ def salt_of(turn: Turn, name: str) -> bytes:
     """The salt of this call's request, so that its digests compare with those of its question or intention."""
     boundary = turn.attempt.boundary
     effect, ask = boundary.effects.get(name), boundary.last_ask_of(name)
-    return effect.salt if effect is not None else ask.salt if ask is not None else os.urandom(SALT_BYTES)
+    return effect.salt if effect is not None else ask.salt if ask is not None else draw_salt()

@@ -37,16 +37,18 @@ from remit.facts.machine import Status
 from remit.store.marks import Announce, CloseAsk, Mark
 
 
-async def begin(turn: Turn) -> Outcome | None:
+async def begin(turn: Turn, *, is_new: bool) -> Outcome | None:
     """The gate before anything of the flow runs; None where it may, or where it may only settle what is in doubt.
 
+    is_new: the run was opened for this turn, so that the newest authority and the clock were looked at just now.
     Raises ClockJumped, with nothing written.
     """
-    try:
-        await look(turn.host)
-    except AuthorityUnreadable as exc:
-        return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
-    turn.host.clock.check()
+    if not is_new:
+        try:
+            await look(turn.host)
+        except AuthorityUnreadable as exc:
+            return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
+        turn.host.clock.check()
     await take_words(turn.attempt, turn.host.outstanding)
     halt = await may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -29,9 +28,10 @@ from remit.engine.turn import ASK_SECONDS, Turn
 from remit.engine.writer import Conditions
 from remit.errors import CallRefused, DefinitionIncompatible
 from remit.facts.boundary import EvidenceView
-from remit.facts.entry import SALT_BYTES, value_digest
+from remit.facts.entry import value_digest
 from remit.facts.kinds import EvidenceTaken
 from remit.facts.names import check_id
+from remit.facts.salt import draw_salt
 from remit.facts.value import Codec, codec_for
 
 MICROSECOND = timedelta(microseconds=1)
@@ -64,7 +64,7 @@ def take(
             attempt.check_open()
         return
     fact = _fact(name, as_of, fresh_for, attempt.writer.now())
-    salt = os.urandom(SALT_BYTES)
+    salt = draw_salt()
     attempt.writer.ride_draft(attempt.writer.draft(fact, name=call, value=data, salt=salt))
     digest = value_digest(salt, data)
     attempt.boundary.state(EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch))

@@ -23,13 +23,12 @@ class Hours:
     Times are microseconds UTC.
     """
 
-    __slots__ = ("_clock", "_high", "_is_given", "_seen", "_seen_at")
+    __slots__ = ("_ahead", "_clock", "_high", "_is_given")
 
     def __init__(self, clock: Clock, *, is_given: bool) -> None:
         self._clock, self._is_given = clock, is_given
         self._high = 0  # the latest that an entry stated
-        self._seen = 0  # the store's clock, when `elapsed_us` was `_seen_at`; 0 before it was seen
-        self._seen_at = 0
+        self._ahead: int | None = None  # how far the store's clock is ahead of `elapsed_us`; None before it was seen
 
     def now(self) -> int:
         """Wall time of this machine, as it is."""
@@ -49,12 +48,15 @@ class Hours:
         Raises ClockJumped.
         """
         now = self._clock.now()
-        ahead = now - self._store_now()
-        if self._seen == 0 or ahead <= JUMP_US:
+        if self._ahead is None:
+            return now
+        store_now = elapsed_us() + self._ahead
+        if now - store_now <= JUMP_US:
             return now
         if is_final:
-            return self._store_now()
-        raise ClockJumped(f"This machine's clock is {ahead // 1_000_000:,} s ahead of the store's; nothing was done.")
+            return store_now
+        ahead_s = (now - store_now) // 1_000_000
+        raise ClockJumped(f"This machine's clock is {ahead_s:,} s ahead of the store's; nothing was done.")
 
     def check(self) -> None:
         """Raises ClockJumped where nothing may be written under this machine's clock."""
@@ -63,12 +65,12 @@ class Hours:
     def saw(self, store_now: int) -> None:
         """What the store's clock says at this moment."""
         if not self._is_given:
-            self._seen, self._seen_at = store_now, elapsed_us()
+            self._ahead = store_now - elapsed_us()
 
     def note(self, at: int) -> None:
         """A verified entry states this. One that the store's clock contradicts is its own run's matter."""
-        if self._seen == 0 or at <= self._store_now() + JUMP_US:
-            self._high = max(self._high, at)
+        if at > self._high and (self._ahead is None or at <= elapsed_us() + self._ahead + JUMP_US):
+            self._high = at
 
     def _store_now(self) -> int:
-        return self._seen + elapsed_us() - self._seen_at if self._seen else 0
+        return 0 if self._ahead is None else elapsed_us() + self._ahead

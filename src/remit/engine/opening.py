@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 from remit.engine.host import Host
 from remit.facts import kinds
-from remit.facts.entry import SALT_BYTES, Identity, Pen, genesis, value_digest
+from remit.facts.entry import Identity, Pen, genesis, value_digest
 from remit.facts.kinds import RunOpened
+from remit.facts.salt import draw_salt
 from remit.store.protocol import Opening
 
 
@@ -16,7 +15,7 @@ def draw_up(
 ) -> tuple[Opening, Identity]:
     """What the store is asked to make. data: input bytes. is_held: this worker takes the run at once, under epoch 1."""
     identity = Identity(host.store.ledger.origin, host.tenant, run, 1, opened.flow)
-    salt = os.urandom(SALT_BYTES)
+    salt = draw_salt()
     start = genesis(identity, value_digest(salt, data))
     pen = Pen(identity, lane="main", by=opened.by, epoch=0, head=start, seq=0)
     entry = pen.seal("RunOpened", kinds.write(opened), at=at, value=(salt, data))

@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from functools import partial
 from typing import Any, Literal
 
@@ -95,11 +94,13 @@ async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, permit
     has_returned = _noted(turn, permit)
     if is_async:
         try:
-            async with asyncio.timeout(_seconds(effect.timeout)):
+            if effect.timeout is None:  # a timer that never rings costs as much as one that does
+                return await fn(request, **named)
+            async with asyncio.timeout(effect.timeout.total_seconds()):
                 return await fn(request, **named)
         finally:
             has_returned()
-    async with asyncio.timeout(_seconds(effect.timeout)):
+    async with asyncio.timeout(None if effect.timeout is None else effect.timeout.total_seconds()):
         outcome = await in_thread(turn.host.threads, partial(fn, request, **named), has_returned)
         return await outcome if asyncio.iscoroutine(outcome) else outcome
 
@@ -118,10 +119,6 @@ def _check_not_ending(exc: BaseException) -> None:
     task = asyncio.current_task()
     if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
         raise exc
-
-
-def _seconds(length: timedelta | None) -> float | None:
-    return None if length is None else length.total_seconds()
 
 
 def _since(began_ns: int) -> int:

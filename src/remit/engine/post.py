@@ -7,7 +7,6 @@ runs no flow and needs no lease. The next attempt takes it up.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,9 +18,10 @@ from remit.engine.signals import AttemptClosed
 from remit.engine.standing import refresh
 from remit.errors import LeaseLost, Moved, Refused, StoreUnavailable
 from remit.facts import kinds
-from remit.facts.entry import SALT_BYTES, Pen
+from remit.facts.entry import Pen
 from remit.facts.fact import Fact
 from remit.facts.machine import ENDED
+from remit.facts.salt import draw_salt
 from remit.store.marks import Fence, Mark
 from remit.store.protocol import Unit
 
@@ -78,7 +78,7 @@ def _unit(host: Host, found: Found, letter: Letter, *, by: str, fence: Fence | N
     kind, body = type(letter.fact).__name__, kinds.write(letter.fact)
     # A clock that was set back must not make an answer older than its question.
     at = max(host.clock.latest(), found.view.last_at)
-    entry = pen.seal(kind, body, at=at, value=(os.urandom(SALT_BYTES), letter.value))
+    entry = pen.seal(kind, body, at=at, value=(draw_salt(), letter.value))
     return Unit(row.run_key, "post", row.post_head, pen.head, pen.seq, [entry], None, fence=fence, marks=letter.marks)
 
 

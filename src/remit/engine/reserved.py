@@ -7,17 +7,16 @@ writers from overtaking each other.
 
 from __future__ import annotations
 
-import os
-
 from remit.canonical import INTEGER_MAX
 from remit.engine.host import Host
 from remit.engine.opening import draw_up
 from remit.engine.outcome import detail
 from remit.facts import kinds
-from remit.facts.entry import SALT_BYTES, Identity, Pen
+from remit.facts.entry import Identity, Pen
 from remit.facts.fact import Fact
 from remit.facts.kinds import RunOpened
 from remit.facts.rules import ContractPin
+from remit.facts.salt import draw_salt
 from remit.store.protocol import RunRow, Unit
 
 SELF = "service:remit"
@@ -44,6 +43,6 @@ def unit_of(host: Host, row: RunRow, fact: Fact, words: str, *, by: str) -> Unit
     """One entry behind the head that `row` states."""
     identity = Identity(host.store.ledger.origin, host.tenant, row.run, row.gen, row.flow)
     pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
-    value = (os.urandom(SALT_BYTES), detail(words))
+    value = (draw_salt(), detail(words))
     entry = pen.seal(type(fact).__name__, kinds.write(fact), at=host.clock.now(), value=value)
     return Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None)

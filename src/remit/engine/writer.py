@@ -12,7 +12,6 @@ under way nobody else seals, and its pen is believed only when it was written.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,9 +21,10 @@ from remit.engine.lease import Lease
 from remit.facts import kinds
 from remit.facts.boundary import Boundary
 from remit.facts.chain import Read
-from remit.facts.entry import HEADER, SALT_BYTES, Entry, Pen
+from remit.facts.entry import HEADER, Entry, Pen
 from remit.facts.fact import Fact
 from remit.facts.machine import Status
+from remit.facts.salt import draw_salt
 from remit.store.marks import Fence, Mark
 from remit.store.protocol import Move, Store, Unit
 
@@ -225,7 +225,7 @@ class JournalWriter:
         before, self._move = pen.head, None
         entries = []
         for kind, body, name, value, salt, at, _ in drafts:
-            salted = None if value is None else (salt or os.urandom(SALT_BYTES), value)
+            salted = None if value is None else (salt or draw_salt(), value)
             entries.append(pen.seal(kind, body, at=at, name=name, value=salted))
         lease, c = self._lease, conditions
         unit = Unit(lease.run_key, "main", before, pen.head, pen.seq, entries, lease.epoch, move)

@@ -27,14 +27,15 @@ async def append(
     connection: Connection, units: Sequence[Unit], now: int | None, *, is_judged: bool = False
 ) -> set[int]:
     """Run keys of the units that won. is_judged: fence and lane post were compared, and can't move."""
-    is_resting = not is_judged and any(u.fence is not None or u.post_seq is not None for u in units)
-    if len(units) == 1 and not is_resting and len(units[0].entries) == 1 and not is_large(units[0].entries[0]):
+    if len(units) == 1 and _is_plain(units[0], is_judged=is_judged):
         unit, entry, move = units[0], units[0].entries[0], units[0].move
         status, code, is_over = (None, None, False) if move is None else (move.status, move.code, move.release)
         head = (unit.run_key, unit.head_before, unit.head_after, unit.seq_after, unit.epoch)
         kept = (entry.header, entry.body, entry.salt, entry.value)
-        rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept)
+        post_seq = None if is_judged else unit.post_seq
+        rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept, post_seq)
         return {row["run_key"] for row in rows}
+    is_resting = not is_judged and any(u.fence is not None or u.post_seq is not None for u in units)
     moves: tuple[list[Any], ...] = ([], [], [])  # an array that is too short is filled up with NULL
     if any(u.move is not None for u in units):
         moves = (
@@ -46,6 +47,11 @@ async def append(
     rests = _rests(units) if is_resting else ([], [], [], [])
     rows = await connection.fetch(_APPEND, *_ends(units), epochs, *moves, now, *_columns(units), *rests)
     return {row["run_key"] for row in rows}
+
+
+def _is_plain(unit: Unit, *, is_judged: bool) -> bool:
+    """One small entry, and no other journal to look at."""
+    return len(unit.entries) == 1 and (is_judged or unit.fence is None) and not is_large(unit.entries[0])
 
 
 async def append_post(connection: Connection, units: Sequence[Unit]) -> set[int]:

@@ -1,6 +1,7 @@
 """The link: a connection that lasts, and a new one in its place when it is lost.
 
     ready    for what was not sent yet: a few tries, then StoreUnavailable
+    ask      for what may be sent twice: where the answer is lost it is asked once more
     again    for what was sent and never answered: the old backend is ended first, so that what is
              read afterwards is final; then CommitUnknown where no server answers in time
 
@@ -11,12 +12,24 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from remit.errors import CommitUnknown, StoreUnavailable
-from remit.store.postgres.connection import FAILURES, PLANS, Connection, connect, leave, unavailable
+from remit.store.postgres.connection import (
+    FAILURES,
+    PLANS,
+    Connection,
+    connect,
+    is_lost,
+    is_worth_another_try,
+    leave,
+    unavailable,
+)
 from remit.store.postgres.rows import Q
+
+T = TypeVar("T")
 
 TRIES = 5
 PATIENCE_S = 15.0  # how long a server that took a commit and did not answer is looked for
@@ -61,6 +74,19 @@ class Link:
                 if turn == TRIES - 1:
                     raise unavailable(exc) from exc
             await asyncio.sleep(_PAUSE_S * 2**turn)
+        raise AssertionError("unreachable")
+
+    async def ask(self, act: Callable[[Connection], Awaitable[T]]) -> T:
+        """What may be sent twice. Raises StoreUnavailable."""
+        for is_last in (False, True):
+            connection = await self.ready()
+            try:
+                return await act(connection)
+            except FAILURES as exc:
+                if is_lost(exc):
+                    connection.terminate()
+                if is_last or not (is_lost(exc) or is_worth_another_try(exc)):
+                    raise unavailable(exc) from exc
         raise AssertionError("unreachable")
 
     async def again(self, why: BaseException) -> Connection:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from remit.clock import Clock
 from remit.errors import StoreClosed
-from remit.store.postgres.connection import FAILURES, is_lost, is_worth_another_try, now_or_null, unavailable
+from remit.store.postgres.connection import now_or_null
 from remit.store.postgres.link import Link
 from remit.store.postgres.rows import Q
 from remit.store.protocol import Renewal
@@ -32,17 +32,8 @@ class PostgresRenewer:
         lease, now = lease_ms * 1_000, now_or_null(self._clock)
         wanted = sorted(leases, key=lambda one: one.run_key)
         keys, epochs = [one.run_key for one in wanted], [one.epoch for one in wanted]
-        for is_last in (False, True):
-            connection = await self._link.ready()
-            try:
-                rows = await connection.fetch(Q["renew"], keys, epochs, worker, lease, now)
-                return {row["run_key"] for row in rows}
-            except FAILURES as exc:
-                if is_lost(exc):
-                    connection.terminate()
-                if is_last or not (is_lost(exc) or is_worth_another_try(exc)):
-                    raise unavailable(exc) from exc
-        raise AssertionError("unreachable")
+        rows = await self._link.ask(lambda c: c.fetch(Q["renew"], keys, epochs, worker, lease, now))
+        return {row["run_key"] for row in rows}
 
     async def close(self) -> None:
         if not self._is_closed:

@@ -2,6 +2,7 @@
 
     writer      one connection; all appends of this process, one batch at a time
     pool        a few connections, made when they are first needed: reads, claims, releases
+    peeks       one connection, made when it is first needed: where a journal ends, asked before every turn
     renewers    one connection each
     transact    one connection, made when it is first needed, for rows of an application
 
@@ -30,6 +31,7 @@ from remit.store.postgres import rows as postgres_rows
 from remit.store.postgres.connection import (
     CONNECT_S,
     FAILURES,
+    PLANS_OF_READS,
     Connection,
     Pool,
     check_url,
@@ -90,6 +92,7 @@ class PostgresStore(Opened):
         self._pool: Pool
         self._transactions: Transactions
         self._peeks: Peeks
+        self._peeks_link: Link
 
     @property
     def ledger(self) -> Ledger:
@@ -118,6 +121,7 @@ class PostgresStore(Opened):
             raise
         self._group = GroupCommit(PostgresWriter(self._link, self._clock), self.counters)
         self._transactions = Transactions(self._url, self._ledger.origin, self._clock)
+        self._peeks_link = Link(self._url, self._ledger.origin, settings=PLANS_OF_READS)
         self._peeks = Peeks(self._read_peeks)
         self._is_open = True
 
@@ -134,6 +138,7 @@ class PostgresStore(Opened):
         except FAILURES:
             self._pool.terminate()
         await self._transactions.close()
+        await self._peeks_link.close()
         await self._link.close()
 
     async def now(self) -> int:
@@ -184,7 +189,9 @@ class PostgresStore(Opened):
         return await self._peeks.peek(run_key)
 
     async def _read_peeks(self, run_keys: list[int]) -> dict[int, Peek]:
-        return await self._read(lambda c: postgres_rows.read_peeks(c, run_keys, now_or_null(self._clock)))
+        """Over a connection of its own: a pool takes longer to lend one than this takes, and every turn asks."""
+        now = now_or_null(self._clock)
+        return await self._peeks_link.ask(lambda c: postgres_rows.read_peeks(c, run_keys, now))
 
     async def read_key(self, tenant: str, key: str) -> KeyRow | None:
         return await self._read(lambda c: postgres_rows.read_key(c, tenant, key))

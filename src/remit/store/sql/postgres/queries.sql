@@ -48,12 +48,12 @@ WITH fair AS MATERIALIZED (
 SELECT run_key FROM won;
 
 -- name: append_one
--- The same for one unit of one entry.
+-- The same for one unit of one entry that no journal fences.
 WITH won AS (
   UPDATE remit.run SET head = $3, seq = $4,
     status = coalesce($6::text, status), code = CASE WHEN $6::text IS NULL THEN code ELSE $7::text END,
     worker = CASE WHEN $8::bool THEN NULL ELSE worker END, lease_until = CASE WHEN $8::bool THEN 0 ELSE lease_until END
-  WHERE run_key = $1 AND head = $2 AND NOT quarantined
+  WHERE run_key = $1 AND head = $2 AND NOT quarantined AND ($14::int8 IS NULL OR post_seq = $14::int8)
     AND ($5::int8 IS NULL OR (epoch = $5::int8
       AND lease_until > coalesce($9::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)))
   RETURNING run_key
