@@ -107,6 +107,7 @@ class _Sqlite:
 
     def __init__(self, connection: apsw.Connection, path: str, store_path: str) -> None:
         self._connection, self._path, self._store_path = connection, path, store_path
+        connection.execute("DROP TABLE IF EXISTS raw")  # of the repetition before, where a store serves several
         connection.execute("CREATE TABLE raw (id INTEGER PRIMARY KEY, header BLOB, body BLOB, salt BLOB, value BLOB)")
 
     async def insert(self, row: Row, count: int) -> None:
@@ -187,6 +188,7 @@ async def _sqlite(store_path: str) -> AsyncIterator[Raw]:
 async def _postgres(url: str) -> AsyncIterator[Raw]:
     connection = await _connect(url)
     try:
+        await connection.execute("DROP SCHEMA IF EXISTS bench CASCADE")
         await connection.execute("CREATE SCHEMA bench")
         await connection.execute(
             "CREATE TABLE bench.raw (id int8 GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "
