@@ -15,9 +15,8 @@ from typing import Any, Protocol
 import apsw
 import asyncpg
 
-from remit.facts.entry import Identity, Pen
+from remit.facts.entry import SALT_BYTES, Identity, Pen
 from remit.facts.kinds import StepDone, write
-from remit.facts.salt import SALT_BYTES
 from remit.store.sqlite.connection import connect, settle
 
 _connect: Any = asyncpg.connect  # its functions carry no annotations

@@ -2,14 +2,14 @@
 
 from remit.authority.contract import Contract
 from remit.authority.rule import Approval, Ceiling, Rule
-from remit.engine.approve import Yes
-from remit.engine.deciding import Ask
-from remit.engine.flow import Flow, Step, flow, step
-from remit.engine.outcome import Outcome
-from remit.engine.plain import SyncRun
-from remit.engine.run import Run
-from remit.engine.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
-from remit.engine.transaction import Transaction, transaction
+from remit.engine.boundary.approve import Yes
+from remit.engine.boundary.transaction import Transaction, transaction
+from remit.engine.declared.flow import Flow, Step, flow, step
+from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
+from remit.engine.people.deciding import Ask
+from remit.engine.process.outcome import Outcome
+from remit.engine.runs.plain import SyncRun
+from remit.engine.runs.run import Run
 from remit.errors import (
     ApprovalRefused,
     AuthorityUnreadable,

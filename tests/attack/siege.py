@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 import remit
-from remit.engine import incidents
+from remit.engine.process import incidents
 from remit.facts.entry import Pen
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted, RunQuarantined, SignalSent, write

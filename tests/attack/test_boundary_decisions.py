@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 import remit
-from remit.engine import incidents
+from remit.engine.process import incidents
 from remit.facts import kinds
 from remit.facts.entry import HEADER, Entry, Identity, Pen, entry_hash
 from remit.facts.kinds import ApprovalDecided, DoubtResolved

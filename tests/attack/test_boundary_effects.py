@@ -16,8 +16,8 @@ from msgspec.structs import replace as replace_struct
 
 import remit
 from remit.authority.gate import judge
-from remit.engine import crossing, port
-from remit.engine.port import Permit
+from remit.engine.boundary import crossing, port
+from remit.engine.boundary.port import Permit
 from remit.facts.boundary import Illegal
 from remit.facts.judgement import Question, Verdict
 from tests.attack.boundary_payer import payment
@@ -123,7 +123,7 @@ class Bypass:
             self.permits.append(permit)
             return await real(turn, effect, permit)
 
-        monkeypatch.setattr("remit.engine.effect.touch", touch)
+        monkeypatch.setattr("remit.engine.boundary.effect.touch", touch)
         self.touch = real
 
     async def is_refused(self, permit: Permit) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import remit
-from remit.engine.outcome import detail_of
+from remit.engine.process.outcome import detail_of
 from remit.facts.kinds import StepDone
 from tests.attack.edits import parts, pen_after, seal
 from tests.attack.siege import AMOUNT, DECIDED, FETCHED, OPEN, VICTIM, Siege, noted_in

@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 import remit
-from remit.engine import incidents
+from remit.engine.process import incidents
 from remit.facts import chain, kinds
 from remit.facts.entry import HEADER, Identity, Pen, genesis, value_digest
 

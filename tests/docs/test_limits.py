@@ -18,7 +18,7 @@ async def test_a_flow_that_waits_for_more_than_its_calls_is_refused_although_it_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """docs/adr/0004-standing-still.md, with its 5 s shortened."""
-    monkeypatch.setattr("remit.engine.replay.STILL_SECONDS_OF_TASKS", 0.1)
+    monkeypatch.setattr("remit.engine.turn.replay.STILL_SECONDS_OF_TASKS", 0.1)
     ran: list[str] = []
 
     @remit.step

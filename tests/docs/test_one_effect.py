@@ -47,20 +47,27 @@ asyncio.run(main())
 """
 
 # They read or form a value and decide nothing; the page leaves them out.
-SMALL = ("facts/", "canonical.py", "clock.py", "engine/hours.py", "store/protocol.py")
+SMALL = (
+    "facts/",
+    "canonical.py",
+    "clock.py",
+    "engine/process/hours.py",
+    "engine/process/salt.py",
+    "store/protocol.py",
+)
 READ = {
-    ("engine/question.py", "Wish.declared"),
-    ("engine/race.py", "has_lost"),
-    ("engine/writer.py", "JournalWriter.now"),
-    ("engine/writer.py", "JournalWriter.place"),
-    ("engine/writer.py", "JournalWriter.wall"),
+    ("engine/boundary/question.py", "Wish.declared"),
+    ("engine/turn/race.py", "has_lost"),
+    ("engine/turn/writer.py", "JournalWriter.now"),
+    ("engine/turn/writer.py", "JournalWriter.place"),
+    ("engine/turn/writer.py", "JournalWriter.wall"),
 }
 
 # While the outcome is waited for, the frames around the flow are entered again: they are not the call's.
 AROUND = {
     ("faces/runtime.py", "Runtime.run"),
-    ("engine/claim_and_run.py", "claim_and_run"),
-    ("engine/invoke.py", "call_flow"),
+    ("engine/runs/claim_and_run.py", "claim_and_run"),
+    ("engine/runs/invoke.py", "call_flow"),
 }
 
 BY_BUYER = remit.Contract(
@@ -155,7 +162,7 @@ async def test_the_short_way_of_a_step_is_the_one_that_the_page_names(tmp_path: 
     named, above = named_in("Step"), named_in("Out")
     assert trace.only(named) == named
     assert unnamed(trace, [*named, *above]) == []
-    assert [each for each in trace.called if each[0] in ("engine/crossing.py", "authority/gate.py")] == []
+    assert [each for each in trace.called if each[0] in ("engine/boundary/crossing.py", "authority/gate.py")] == []
 
 
 async def test_the_way_back_is_the_one_that_the_page_names(tmp_path: Path):  # proves: RUN-3, RUN-5, FX-2

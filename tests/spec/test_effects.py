@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 import remit
-from remit.engine import port
-from remit.engine.port import Permit
+from remit.engine.boundary import port
+from remit.engine.boundary.port import Permit
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Receipt, Till, kinds_of, paying
 

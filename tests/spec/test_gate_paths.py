@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import remit
-from remit.engine.journal import read_journal
+from remit.engine.process.journal import read_journal
 from remit.facts.kinds import EffectIntended, GateJudged
 from tests.spec.conftest import Storage
 from tests.support.office import BUYER, BY_DIRECTOR, DANA, DORA, ROOT, RUN, answer, staffed
@@ -32,56 +32,56 @@ OPEN: dict[str, Any] = {"version": "1", "resume": {"buyer"}}
 PLACES: dict[str, dict[str, str]] = {
     # The body of what a user declared.
     ".fn": {
-        "engine/port.py touch": "an effect, with a permit in hand",
-        "engine/port.py _called": "compared, to tell the effect from its probe",
-        "engine/transaction.py _written.plain": "handed to `cross` as the way in which the intention is committed",
-        "engine/transaction.py _written.awaited": "the same",
-        "engine/sink.py Outward.__call__": "outside of a run: `check_not_bare` refuses it inside",
-        "engine/sink.py Outward.check_function": "looked at when it is declared",
-        "engine/step.py body": "a step's",
-        "engine/evidence.py _fetched": "a step's, which takes evidence again",
-        "engine/flow.py Step.__call__": "a step's",
-        "engine/invoke.py call_flow": "a flow's",
+        "engine/boundary/port.py touch": "an effect, with a permit in hand",
+        "engine/boundary/port.py _called": "compared, to tell the effect from its probe",
+        "engine/boundary/transaction.py _written.plain": "handed to `cross` as its way to commit",
+        "engine/boundary/transaction.py _written.awaited": "the same",
+        "engine/declared/sink.py Outward.__call__": "outside of a run: `check_not_bare` refuses it inside",
+        "engine/declared/sink.py Outward.check_function": "looked at when it is declared",
+        "engine/turn/step.py body": "a step's",
+        "engine/boundary/evidence.py _fetched": "a step's, which takes evidence again",
+        "engine/declared/flow.py Step.__call__": "a step's",
+        "engine/runs/invoke.py call_flow": "a flow's",
         "faces/listform.py _checked.called": "a step's, of the list form",
         "faces/listform.py _checked.awaited": "a step's, of the list form",
     },
     ".probe": {
-        "engine/port.py ask_outside": "asks whether something landed, and is no effect",
-        "engine/sink.py Effect._check": "looked at when it is declared",
+        "engine/boundary/port.py ask_outside": "asks whether something landed, and is no effect",
+        "engine/declared/sink.py Effect._check": "looked at when it is declared",
     },
-    "touch()": {"engine/effect.py _call": "with the permit that `cross` gave"},
+    "touch()": {"engine/boundary/effect.py _call": "with the permit that `cross` gave"},
     "_called()": {
-        "engine/port.py touch": "with the effect's body",
-        "engine/port.py ask_outside": "with its probe",
+        "engine/boundary/port.py touch": "with the effect's body",
+        "engine/boundary/port.py ask_outside": "with its probe",
     },
-    "Permit()": {"engine/crossing.py _pass": "after the commit of judgement and intention"},
+    "Permit()": {"engine/boundary/crossing.py _pass": "after the commit of judgement and intention"},
     ".permits": {
-        "engine/crossing.py _pass": "gives one",
-        "engine/port.py touch": "uses it up",
-        "engine/transaction.py _go": "used up within that commit",
+        "engine/boundary/crossing.py _pass": "gives one",
+        "engine/boundary/port.py touch": "uses it up",
+        "engine/boundary/transaction.py _go": "used up within that commit",
     },
-    "_pass()": {"engine/crossing.py _judge_once": "where the judge said `resume`"},
-    "_judge_once()": {"engine/crossing.py cross": ""},
+    "_pass()": {"engine/boundary/crossing.py _judge_once": "where the judge said `resume`"},
+    "_judge_once()": {"engine/boundary/crossing.py cross": ""},
     "cross()": {
-        "engine/effect.py _go": "",
-        "engine/transaction.py _go": "",
-        "engine/approve.py perform": "a question of the flow's own",
+        "engine/boundary/effect.py _go": "",
+        "engine/boundary/transaction.py _go": "",
+        "engine/boundary/approve.py perform": "a question of the flow's own",
     },
     "judge()": {
-        "engine/crossing.py _judge_once": "before a call",
-        "engine/crossing.py may_go_on": "before a turn",
-        "engine/dry.py judge_dry": "changes nothing",
+        "engine/boundary/crossing.py _judge_once": "before a call",
+        "engine/boundary/crossing.py may_go_on": "before a turn",
+        "engine/runs/dry.py judge_dry": "changes nothing",
     },
-    "EffectIntended()": {"engine/crossing.py _pass": ""},
+    "EffectIntended()": {"engine/boundary/crossing.py _pass": ""},
     "append_within()": {
-        "engine/transaction.py _written": "",
-        "engine/attempt.py Attempt.append_within": "hands it on",
+        "engine/boundary/transaction.py _written": "",
+        "engine/turn/attempt.py Attempt.append_within": "hands it on",
     },
-    "may_go_on()": {"engine/ending.py begin": "before anything of the flow runs"},
-    "_run_flow()": {"engine/claim_and_run.py _hold_and_run": "after `begin`"},
+    "may_go_on()": {"engine/runs/ending.py begin": "before anything of the flow runs"},
+    "_run_flow()": {"engine/runs/claim_and_run.py _hold_and_run": "after `begin`"},
     "call_flow()": {
-        "engine/claim_and_run.py _run_flow": "",
-        "engine/rehearsal.py _fit": "where no call's body begins",
+        "engine/runs/claim_and_run.py _run_flow": "",
+        "engine/runs/rehearsal.py _fit": "where no call's body begins",
     },
 }
 
@@ -147,10 +147,10 @@ def test_no_other_module_knows_the_port() -> None:  # proves: GATE-1
         for path in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ImportFrom)
-        and node.module == "remit.engine.port"
+        and node.module == "remit.engine.boundary.port"
         and "touch" in [alias.name for alias in node.names]
     }
-    assert importers == {"engine/effect.py"}
+    assert importers == {"engine/boundary/effect.py"}
 
 
 # -- by walking ----------------------------------------------------------------------------------------------------

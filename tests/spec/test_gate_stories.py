@@ -11,7 +11,7 @@ import pytest
 import remit
 from remit.authority.directory import AUTHORITY
 from remit.authority.gate import judge
-from remit.engine.journal import read_journal
+from remit.engine.process.journal import read_journal
 from remit.errors import StoreUnavailable
 from remit.facts.entry import HEADER
 from remit.facts.kinds import GateJudged, RunEnded

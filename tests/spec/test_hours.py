@@ -10,7 +10,7 @@ import pytest
 
 import remit
 from remit.clock import SystemClock
-from remit.engine.hours import JUMP_US, Hours
+from remit.engine.process.hours import JUMP_US, Hours
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import DANA, DORA, ROOT, RUN, Office, answer, kinds_of, staffed

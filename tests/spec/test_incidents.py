@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 import remit
-from remit.engine import incidents
+from remit.engine.process import incidents
 from remit.facts.kinds import RunQuarantined
 from remit.store.memory import MemoryStore
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from remit.engine import liveness
-from remit.engine.liveness import ProcessLock, enlist, is_proven_dead, retire
+from remit.engine.process import liveness
+from remit.engine.process.liveness import ProcessLock, enlist, is_proven_dead, retire
 from remit.errors import StoreRefused
 from remit.store.protocol import WorkerRow
 
 _STANDS_STILL = """
 import sys
-from remit.engine.liveness import enlist
+from remit.engine.process.liveness import enlist
 row = enlist(0)
 print(row.worker, row.host, row.lock_path, sep="\\t", flush=True)
 sys.stdin.read()

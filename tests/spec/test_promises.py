@@ -12,7 +12,7 @@ import pytest
 
 import remit
 from remit import Contract, Step
-from remit.engine import signals
+from remit.engine.turn import closing
 from remit.store import memory, two_method
 from remit.store.file import store as file
 from remit.store.postgres import store as postgres
@@ -138,7 +138,7 @@ def test_plain_code_has_every_call_under_the_same_name():  # proves: RUN-10
 
 
 def test_the_end_of_an_attempt_is_no_exception_that_a_flow_would_catch():  # proves: RUN-15
-    signal = signals.AttemptClosed
+    signal = closing.AttemptClosed
     assert issubclass(signal, BaseException) and not issubclass(signal, Exception)
     assert not issubclass(signal, remit.RemitError | KeyboardInterrupt | asyncio.CancelledError)
 

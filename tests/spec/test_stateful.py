@@ -29,7 +29,7 @@ from hypothesis.stateful import (
 )
 
 import remit
-from remit.engine.host import WholeClock
+from remit.engine.process.host import WholeClock
 from remit.errors import RemitError
 from remit.store.memory import MemoryStore
 from remit.store.url import store_for

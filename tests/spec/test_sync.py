@@ -13,7 +13,7 @@ import pytest
 
 import remit
 from remit import Contract, Step
-from remit.engine.plain import Waits
+from remit.engine.runs.plain import Waits
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")

@@ -12,7 +12,7 @@ import pytest
 
 from remit.authority.directory import AUTHORITY, fold_authority
 from remit.authority.gate import judge
-from remit.engine import incidents
+from remit.engine.process import incidents
 from remit.errors import JournalNewer, Tampered
 from remit.facts import chain, kinds
 from remit.facts.entry import Entry, Identity

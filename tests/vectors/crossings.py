@@ -17,7 +17,7 @@ from remit.authority.gate import judge
 from remit.authority.policy import policy_digest
 from remit.authority.rules import material_of
 from remit.canonical import encode
-from remit.engine.sink import connector_digest
+from remit.engine.declared.sink import connector_digest
 from remit.facts import kinds
 from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question, Who

@@ -22,7 +22,7 @@ from examples.procurement.invoice import pay, pay_invoice
 from examples.procurement.payments import Request, pounds
 from examples.procurement.stage import BUYER, CLERK, DIRECTOR, OFFICE, Stage, invoice_of, open_ledger
 from remit.authority.difference import Change, difference
-from remit.engine.dry import Judged
+from remit.engine.runs.dry import Judged
 
 TITLE = "Friday: three things changed while it waited"
 TUESDAY = datetime(2025, 1, 14, 9, 0, tzinfo=UTC)

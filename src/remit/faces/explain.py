@@ -7,11 +7,11 @@ from typing import Any
 
 from remit.authority.describe import describe
 from remit.authority.directory import AUTHORITY, Authority, fold_authority
-from remit.engine import admit, incidents
-from remit.engine.host import Host
-from remit.engine.journal import heads_of, identity_of, read_journal
-from remit.engine.outcome import detail_of
-from remit.engine.standing import glance
+from remit.engine.process import admit, incidents
+from remit.engine.process.host import Host
+from remit.engine.process.journal import heads_of, identity_of, read_journal
+from remit.engine.process.outcome import detail_of
+from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import RESERVED_PREFIX

@@ -16,8 +16,8 @@ from datetime import timedelta
 from typing import Any, Protocol, cast
 
 from remit.authority.contract import Contract
-from remit.engine.flow import Flow, Step
-from remit.engine.run import Run
+from remit.engine.declared.flow import Flow, Step
+from remit.engine.runs.run import Run
 from remit.errors import Refused
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.faces.runtime import Runtime

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from remit.clock import Clock, SystemClock
-from remit.engine.host import Host
-from remit.engine.hours import Hours
-from remit.engine.lease import Keeper
-from remit.engine.liveness import enlist, retire
-from remit.engine.place import check_not_in_transaction
+from remit.engine.declared.place import check_not_in_transaction
+from remit.engine.process.host import Host
+from remit.engine.process.hours import Hours
+from remit.engine.process.lease import Keeper
+from remit.engine.process.liveness import enlist, retire
 from remit.errors import Refused, StoreClosed
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import check_id

@@ -22,10 +22,10 @@ from remit.authority.directory import (
     check_revoke,
 )
 from remit.authority.policy import policy_from
-from remit.engine.deciding import Ask, Choice, decide, inbox, read_ask
-from remit.engine.effected import Effected, effects
-from remit.engine.resolving import resolve
-from remit.engine.standing import act, glance
+from remit.engine.people.deciding import Ask, Choice, decide, inbox, read_ask
+from remit.engine.people.effected import Effected, effects
+from remit.engine.people.resolving import resolve
+from remit.engine.process.standing import act, glance
 from remit.errors import Refused
 from remit.faces.opened import Opened, twin
 from remit.facts.fact import Fact

@@ -17,18 +17,18 @@ from dataclasses import replace
 from typing import Any
 
 from remit.clock import Clock
-from remit.engine import incidents
-from remit.engine.admit import Found, Order, check_flow, check_order, find, open_run, read_stored, verify
-from remit.engine.cancelling import cancel
-from remit.engine.claim_and_run import claim_and_run
-from remit.engine.dry import Judged, judge_dry
-from remit.engine.flow import Flow
-from remit.engine.host import WholeClock
-from remit.engine.lease import LEASE_MS_DEFAULT
-from remit.engine.outcome import Outcome, outcome_of
-from remit.engine.recount import recount
-from remit.engine.rehearsal import Compatibility, rehearse
-from remit.engine.watch import wait_for
+from remit.engine.declared.flow import Flow
+from remit.engine.people.cancelling import cancel
+from remit.engine.people.recount import recount
+from remit.engine.process import incidents
+from remit.engine.process.admit import Found, Order, check_flow, check_order, find, open_run, read_stored, verify
+from remit.engine.process.host import WholeClock
+from remit.engine.process.lease import LEASE_MS_DEFAULT
+from remit.engine.process.outcome import Outcome, outcome_of
+from remit.engine.runs.claim_and_run import claim_and_run
+from remit.engine.runs.dry import Judged, judge_dry
+from remit.engine.runs.rehearsal import Compatibility, rehearse
+from remit.engine.runs.watch import wait_for
 from remit.errors import Refused, Tampered, ValueRefused
 from remit.faces.explain import Explanation, Why, authority_of, explain, verified, why
 from remit.faces.opened import twin

@@ -20,6 +20,7 @@ import msgspec
 from remit.canonical import Form, encode
 
 VERSION = 1
+SALT_BYTES = 16
 HASH_BYTES = 32
 
 ENTRY_TAG = b"remit/entry/1\n"

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from remit.engine.deciding import Ask, Choice
+from remit.engine.people.deciding import Ask, Choice
 from remit.errors import ApprovalRefused
 from remit.faces.cli import question
 from remit.faces.cli.act import act

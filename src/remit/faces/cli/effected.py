@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from remit.engine.effected import Effected
+from remit.engine.people.effected import Effected
 from remit.errors import Refused
 from remit.faces.cli.act import act
 from remit.faces.cli.app import (

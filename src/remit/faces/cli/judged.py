@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from remit.engine.dry import Judged
+from remit.engine.runs.dry import Judged
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, stack
 

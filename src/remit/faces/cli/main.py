@@ -10,9 +10,9 @@ import typer
 
 import remit
 from remit.authority.directory import AUTHORITY
-from remit.engine.flow import Flow
-from remit.engine.incidents import INCIDENTS
-from remit.engine.outcome import Outcome
+from remit.engine.declared.flow import Flow
+from remit.engine.process.incidents import INCIDENTS
+from remit.engine.process.outcome import Outcome
 from remit.errors import RunAbsent
 from remit.faces.cli import asking, directory, effected, judged, policy, prove, reasons, show, timeline
 from remit.faces.cli.act import act

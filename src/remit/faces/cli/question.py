@@ -19,7 +19,7 @@ from remit.authority.describe import describe
 from remit.authority.difference import Change, Difference
 from remit.authority.leaves import Path, path_text
 from remit.authority.suspicious import suspicious
-from remit.engine.deciding import Ask
+from remit.engine.people.deciding import Ask
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, facts, span, stack, time_of, whose
 from remit.facts.kinds import GateJudged

@@ -9,7 +9,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from remit.engine.flow import Flow
+from remit.engine.declared.flow import Flow
 from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
 from remit.facts.names import check_id, check_principal

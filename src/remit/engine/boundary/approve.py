@@ -1,0 +1,87 @@
+"""A question of the flow's own: `await run.approve("terms", payload, roles={"director"}, within=...)`.
+
+It passes the same gate as an effect: the answer counts only if it would be good for one. Its
+payload is bound byte for byte, and the decision is the recorded outcome of the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from remit.authority.rule import Approval
+from remit.authority.rules import material_of, need_of
+from remit.engine.boundary.crossing import cross, denied
+from remit.engine.boundary.question import Wish
+from remit.engine.process.outcome import detail_of
+from remit.engine.process.salt import draw_salt
+from remit.engine.turn.draw import EPOCH
+from remit.engine.turn.turn import Turn
+from remit.errors import DefinitionIncompatible
+from remit.facts.boundary import Decided
+from remit.facts.judgement import Need
+from remit.facts.kinds import ApprovalUsed, EffectRefused
+from remit.facts.value import Codec, codec_for
+from remit.facts.view import Recorded
+
+_PLAIN: Codec[Any] = codec_for(Any)
+
+
+@dataclass(frozen=True, slots=True)
+class Yes:
+    """A person's approval. by: "user:dana". at: aware, UTC."""
+
+    by: str
+    at: datetime
+    reason: str
+
+
+async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_on: tuple[str, ...]) -> Yes:
+    """The answer to a question, recorded or new. Raises Denied, ValueRefused, or AttemptClosed."""
+    attempt = turn.attempt
+    attempt.unbegun.pop(name, None)
+    with attempt.parking.open_call():
+        recorded = await attempt.recall(name, "question")
+        if recorded is not None:
+            return _recorded(turn, recorded, data, approval)
+        ask = attempt.boundary.last_ask_of(name)
+        need = need_of("flow", approval.pin())
+        salt = draw_salt() if ask is None else ask.salt
+        wish = Wish(name, None, data, salt, rests_on, (need,), is_whole=attempt.replay.is_whole())
+        await attempt.meet(wish)
+        decided = await cross(turn, wish)
+        assert isinstance(decided, Decided)
+        return _yes(decided)
+
+
+def _yes(decided: Decided) -> Yes:
+    return Yes(decided.by, EPOCH + timedelta(microseconds=decided.at), detail_of(decided.reason))
+
+
+def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -> Yes:
+    """The recorded answer, to the very question that the code asks now: no answer is given to another one."""
+    fact = recorded.fact
+    assert isinstance(fact, EffectRefused | ApprovalUsed)  # `recall` saw to it
+    ask = turn.attempt.boundary.asks[fact.ask]
+    need = need_of("flow", approval.pin())
+    same = (ask.request == data) if not need.immaterial else _material(ask.request, need) == _material(data, need)
+    if not same or ask.asked.bound.roles != [need.roles]:
+        turn.attempt.close(DefinitionIncompatible((recorded.name,), (f"{recorded.name} about something else",)))
+        turn.attempt.check_open()
+    if isinstance(fact, EffectRefused):
+        raise denied(fact, detail_of(recorded.value), recorded.name)
+    assert ask.decided is not None  # the fold saw to it
+    return _yes(ask.decided)
+
+
+def _material(data: bytes, need: Need) -> bytes:
+    return material_of(data, need.immaterial)
+
+
+def payload_of(name: str, payload: Any) -> bytes:
+    """The bytes of what a person is shown. Raises ValueRefused: nobody was asked."""
+    kind = type(payload)
+    codec = _PLAIN if kind in (dict, list, tuple, str, int, float, bool, type(None)) else codec_for(kind)
+    data, _ = codec.write(payload, where=name)
+    return data

@@ -1,0 +1,123 @@
+"""Asking: what happens at a crossing that may not go on yet, and how a person is asked.
+
+    an effect in doubt     the call waits until it is settled
+    evidence               the call waits; an answer that rested on it is void. What only changed is put to the
+                           person whom a rule asks anyway
+    approval               a person is asked, once; what changed since makes the question a new one
+
+A question binds what it is about, byte for byte. It is asked in the commit that says why, and
+announced by a row of the outbox. While it waits nothing is held.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from remit.authority.gate import bound_faults, faults
+from remit.canonical import encode
+from remit.engine.boundary.question import Wish
+from remit.engine.turn.halt import Parked, Reason
+from remit.engine.turn.turn import Turn
+from remit.engine.turn.writer import Conditions, Draft
+from remit.facts.boundary import AskView
+from remit.facts.judgement import Check, Question
+from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged
+from remit.store.marks import Announce, CloseAsk, Fence, Mark, OpenAsk
+
+# What a call is said to wait for, by the check that holds it; the first that does not pass decides.
+_REASONS: tuple[tuple[Check, Reason], ...] = (
+    ("effects", "doubt"),
+    ("duplicates", "doubt"),
+    ("objective", "gate"),
+    ("evidence", "evidence"),
+    ("approval", "approval"),
+)
+
+
+async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Parked:
+    """Write down what holds the call, and ask whom it takes; what it waits for. Raises Moved, AttemptClosed."""
+    verdict, question = judged.verdict, judged.question
+    held = {finding.check for finding in verdict.findings if not finding.ok}
+    if "approval" in held and _is_readable(question):
+        held.discard("evidence")  # it changed, and whoever is asked anyway says whether the request holds all the same
+    reason = next(reason for check, reason in _REASONS if check in held)
+    ask = turn.attempt.boundary.ask_of(wish.name)
+    stale = _stale(ask, question)
+    drafts: list[Draft] = []
+    marks: list[Mark] = []
+    writer = turn.attempt.writer
+    if ask is not None and stale:
+        drafts.append(writer.draft(ApprovalVoided(ask=ask.asked.ask, codes=stale), name=wish.name))
+        marks.append(CloseAsk(ask.asked.ask))
+    if reason == "approval" and (ask is None or stale):
+        asked = _question(turn, wish, question)
+        drafts.append(writer.draft(asked, name=wish.name, value=wish.data, salt=wish.salt))
+        marks += _announced(turn, asked)
+    elif reason == "approval" and ask is not None and not await _is_listed(turn, ask):
+        marks.append(_listing(ask.asked, ask.at))  # the index is no more than that: the journal says that it is asked
+    before = turn.attempt.boundary.judged
+    if drafts or marks or before is None or (before.verdict, _about(before)) != (verdict, _about(judged)):
+        fence = Fence(turn.host.standing.run_key, question.authority)
+        conditions = Conditions(fence=fence, post_seq=question.post, marks=tuple(marks))
+        await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
+    return Parked(reason, verdict.code, words)
+
+
+def _is_readable(question: Question) -> bool:
+    """Whether all that the call rests on is there and fresh, changed or not."""
+    return all(basis.digest and not basis.failed and question.now <= basis.until for basis in question.evidence)
+
+
+def _about(judged: GateJudged) -> object:
+    """What a judgement was about: the same judged again is not written again."""
+    crossing = judged.question.effect
+    return None if crossing is None else (crossing.name, crossing.bound)
+
+
+def _stale(ask: AskView | None, question: Question) -> list[str]:
+    """Why a question, or the answer to it, holds no longer; it names what changed."""
+    crossing = question.effect
+    if ask is None or crossing is None:
+        return []
+    if question.answer is not None:
+        return faults(question)
+    codes = bound_faults(ask.asked.bound, crossing.bound)
+    return ["approval.expired", *codes] if question.now > ask.asked.until else codes
+
+
+def _question(turn: Turn, wish: Wish, question: Question) -> ApprovalAsked:
+    crossing = question.effect
+    assert crossing is not None
+    last = turn.attempt.boundary.last_ask_of(wish.name)
+    return ApprovalAsked(
+        ask=secrets.token_hex(16),
+        authority=question.authority,
+        bound=crossing.bound,
+        call=wish.name,
+        instead_of="" if last is None else last.asked.ask,
+        until=min(question.now + crossing.bound.within, question.window_end),
+    )
+
+
+async def _is_listed(turn: Turn, ask: AskView) -> bool:
+    """Whether somebody who looks for the question finds it."""
+    row = await turn.host.store.read_ask(turn.host.tenant, ask.asked.ask)
+    return row is not None and row.is_open
+
+
+def _listing(asked: ApprovalAsked, at: int) -> OpenAsk:
+    roles = tuple(sorted({role for group in asked.bound.roles for role in group}))
+    return OpenAsk(asked.ask, asked.call, roles, at, asked.until)
+
+
+def _announced(turn: Turn, asked: ApprovalAsked) -> list[Mark]:
+    """A row for the inbox, and one for whoever is told. Neither says what is asked: that stands in the journal."""
+    listing = _listing(asked, turn.attempt.writer.now())
+    told = {
+        "ask": asked.ask,
+        "call": asked.call,
+        "roles": list(listing.roles),
+        "run": turn.attempt.run_id,
+        "until": asked.until,
+    }
+    return [listing, Announce("approval.asked", encode(told))]

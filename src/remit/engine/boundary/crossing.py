@@ -1,0 +1,243 @@
+"""The crossing: every way to the outside, and every way back from a pause, leads through here.
+
+    gather     evidence is taken again, predicates are asked, all of it becomes a question
+    judge      one pure function answers
+    resume     judgement and intention in one commit, fenced by lease and authority; then a permit
+    revalidate somebody or something has to say more: the call waits, and is judged again
+    abandon    the flow is told no, or the run ends
+
+What the judge saw is still true when the intention is committed. Where directory, policy,
+lane `post`, a business key or a ceiling moved in between, nothing was written and the
+question is gathered again, a bounded number of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from remit.authority.gate import judge
+from remit.engine.boundary import asking
+from remit.engine.boundary.evidence import take_again
+from remit.engine.boundary.port import Permit
+from remit.engine.boundary.question import Wish, is_shared, question_of, reservations, resume_question
+from remit.engine.boundary.words import words_of
+from remit.engine.process.outcome import detail
+from remit.engine.process.standing import refresh
+from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.halt import Ended, Parked, ended
+from remit.engine.turn.posts import notice
+from remit.engine.turn.race import check_not_lost
+from remit.engine.turn.turn import Turn
+from remit.engine.turn.writer import Conditions, Draft
+from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved, StoreError
+from remit.facts.boundary import Decided
+from remit.facts.judgement import Question, Verdict
+from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
+from remit.store.marks import CloseAsk, Fence, FreeKey, Mark, Reserve, TakeKey, Unreserve
+
+MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
+
+Write = Callable[[Turn, Wish, Sequence[Draft], Conditions], Awaitable[None]]
+
+_TOLD = ("denied", "idempotency_conflict")  # outcome codes that the flow hears and may catch
+
+
+async def may_go_on(turn: Turn) -> Ended | Parked | None:
+    """The gate at a plain resume: None, or why the run does not go on. Nothing is written."""
+    question = await resume_question(turn)
+    verdict = judge(question)
+    if verdict.decision == "resume":
+        return None
+    words = words_of(question, verdict)
+    if verdict.decision == "revalidate":
+        return Parked("gate", verdict.code, words)
+    cancel = turn.attempt.boundary.cancel
+    item = cancel.item if cancel is not None and verdict.code == "cancelled" else ""
+    return ended(verdict.code, words, item=item, judged=GateJudged(question=question, verdict=verdict))
+
+
+async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | Decided:
+    """Let a call pass: a permit for an effect, or the answer to a question of the flow's own.
+
+    write: how judgement and intention become durable where that is not an append: in the application's transaction.
+    Waits where it has to. Raises Denied and Conflict, which are recorded, and AttemptClosed where the turn ends.
+    """
+    moves, attempt = 0, turn.attempt
+    while moves < MOVES_MAX:
+        since = attempt.parking.wakes
+        try:
+            async with turn.one_judged:
+                passed = await _judge_once(turn, wish, write or _commit)
+        except Moved as moved:
+            moves += 1
+            await _look_again(turn, moved)
+            continue
+        except (StoreError, ClockJumped) as exc:  # no answer of the call's, for the flow to go another way by
+            attempt.close(exc)
+            raise AttemptClosed from exc
+        if not isinstance(passed, Parked):
+            return passed
+        await attempt.parking.wait(passed, is_whole=wish.is_whole, since=since)
+    words = f"What {wish.name} rests on moved {MOVES_MAX} times while it was judged; nothing was done."
+    attempt.halt(Parked("gate", "authority.moving", words))
+    raise AttemptClosed
+
+
+async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked:
+    """Gather, judge and write down the answer, or what the call waits for. Raises Moved: it is to be done again."""
+    await take_again(turn, wish)
+    question = await question_of(turn, wish)
+    if question.authority != turn.host.standing.authority.version:
+        raise Moved("authority")  # another turn read on: nobody is refused by what held when this was begun
+    verdict = judge(question)
+    if verdict.decision == "resume":
+        return await _pass(turn, wish, question, verdict, write)
+    return await _turn_back(turn, wish, question, verdict)
+
+
+async def _look_again(turn: Turn, moved: Moved) -> None:
+    """Read what moved. A business key and a ceiling are read with the next question."""
+    if moved.what == "post":
+        await notice(turn)
+    if moved.what == "authority":
+        try:
+            await refresh(turn.host)
+        except AuthorityUnreadable as exc:
+            turn.attempt.halt(Parked("gate", exc.code, exc.message))
+            raise AttemptClosed from exc
+        except StoreError as exc:
+            turn.attempt.close(exc)
+            raise AttemptClosed from exc
+
+
+async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, write: Write) -> Permit | Decided:
+    """Commit the judgement and what it permits. This commit is the line: what comes later came too late."""
+    attempt, boundary = turn.attempt, turn.attempt.boundary
+    if not wish.is_sent_again:  # that one was begun before the race ended
+        check_not_lost()
+    judged = attempt.writer.draft(GateJudged(question=question, verdict=verdict), name=wish.name)
+    ask, item = _used(question, turn)
+    if wish.effect is None:
+        assert question.answer is not None, "the flow's own question was answered"
+        decided = boundary.asks[ask].decided
+        assert decided is not None
+        used = attempt.writer.draft(
+            ApprovalUsed(ask=ask, item=item), name=wish.name, value=decided.reason or detail("")
+        )
+        await write(turn, wish, [judged, used], conditions_of(turn, question))
+        return decided
+    crossing = question.effect
+    assert crossing is not None
+    intended = EffectIntended(
+        approval=ask,
+        authority=question.authority,
+        business=crossing.business,
+        decision=item,
+        effect=crossing.bound.effect,
+        key=crossing.key,
+        request=crossing.bound.request,
+        reserved=reservations(question),
+    )
+    draft = attempt.writer.draft(intended, name=wish.name, value=wish.data, salt=wish.salt)
+    void, closed = _unneeded(turn, wish, ask)
+    marks = (*closed, *_marks(turn, wish, question, intended))
+    await write(turn, wish, [*void, judged, draft], conditions_of(turn, question, marks))
+    attempt.under_way.add(wish.name)
+    permit = Permit(wish.name, boundary.effects[wish.name].intention, attempt.lease.epoch, intended.key)
+    turn.permits.add(permit)
+    return permit
+
+
+def _unneeded(turn: Turn, wish: Wish, used: str) -> tuple[list[Draft], list[Mark]]:
+    """A question that waits for this call although no rule asks for an answer any more."""
+    ask = turn.attempt.boundary.ask_of(wish.name)
+    if ask is None or ask.asked.ask == used:
+        return [], []
+    voided = ApprovalVoided(ask=ask.asked.ask, codes=["approval.not_needed"])
+    return [turn.attempt.writer.draft(voided, name=wish.name)], [CloseAsk(ask.asked.ask)]
+
+
+def _used(question: Question, turn: Turn) -> tuple[str, str]:
+    """The question whose answer is used up, and the posted decision."""
+    if question.answer is None or not (question.needs or question.unanswered):
+        return "", ""
+    decided = turn.attempt.boundary.asks[question.answer.ask].decided
+    assert decided is not None, "the gate lets nothing pass without a decision on this very question"
+    return question.answer.ask, decided.item
+
+
+def _marks(turn: Turn, wish: Wish, question: Question, intended: EffectIntended) -> tuple[Mark, ...]:
+    """What others must not take: held from this commit until the settlement."""
+    marks: list[Mark] = []
+    if intended.business:
+        marks.append(TakeKey(intended.business, wish.name))
+    before = turn.attempt.boundary.effects.get(wish.name)
+    if before is not None and before.settled is None and before.intended.business not in ("", intended.business):
+        marks.append(FreeKey(before.intended.business))
+    held = {} if before is None or before.settled is not None else {r.scope: r.amount for r in before.intended.reserved}
+    taken_now = {r.scope: r.amount for r in intended.reserved}
+    # Sent again on another day it counts on that day: what its last call held would be given back by nobody.
+    marks += [Unreserve(s, amount) for s, amount in held.items() if is_shared(s) and taken_now.get(s) != amount]
+    for taken in intended.reserved:
+        if is_shared(taken.scope) and held.get(taken.scope) != taken.amount:
+            most = min(limit.max for limit in question.ceilings if limit.scope == taken.scope)
+            marks.append(Reserve(taken.scope, taken.amount, most))
+    return tuple(marks)
+
+
+async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: Conditions) -> None:
+    """Write under the lease, the authority that was judged by, and what was posted up to now. Raises Moved."""
+    attempt = turn.attempt
+    attempt.check_open()
+    wish.is_committed = True  # from here on a cancelled call of an effect no longer stops it
+    try:
+        await attempt.append_if(drafts, conditions, is_stoppable=wish.effect is None)
+    except Moved:
+        wish.is_committed = False
+        raise
+
+
+def conditions_of(turn: Turn, question: Question, marks: tuple[Mark, ...] = ()) -> Conditions:
+    """What must still be so at the commit: the authority that was judged by, and nothing posted since.
+
+    The authority of the question, and not the one that this process knows by now: another turn may have read on.
+    """
+    fence = Fence(turn.host.standing.run_key, question.authority)
+    return Conditions(fence=fence, post_seq=question.post, marks=marks)
+
+
+async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Parked:
+    """Not now, or no: what the call waits for, written down."""
+    words = words_of(question, verdict)
+    judged = GateJudged(question=question, verdict=verdict)
+    if verdict.decision == "abandon" and verdict.code in _TOLD:
+        if wish.name in turn.attempt.boundary.in_doubt:  # it may have happened: a no only says not to send it again
+            return Parked("doubt", "effect.in_doubt", words)
+        raise await _refuse(turn, wish, judged, words)
+    if verdict.decision == "abandon":
+        cancel = turn.attempt.boundary.cancel
+        item = cancel.item if cancel is not None and verdict.code == "cancelled" else ""
+        turn.attempt.halt(ended(verdict.code, words, item=item, judged=judged, name=wish.name))
+        raise AttemptClosed
+    return await asking.revalidate(turn, wish, judged, words)
+
+
+async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:
+    """Record that the answer to this call is no; the error for the flow."""
+    code, ask, item = "idempotency.conflict", "", ""
+    answer = judged.question.answer
+    if judged.verdict.code == "denied" and answer is not None:
+        decided = turn.attempt.boundary.asks[answer.ask].decided
+        assert decided is not None
+        code, ask, item = "approval.denied", answer.ask, decided.item
+    refused = EffectRefused(ask=ask, code=code, item=item)
+    writer = turn.attempt.writer
+    drafts = [writer.draft(judged, name=wish.name), writer.draft(refused, name=wish.name, value=detail(words))]
+    await _commit(turn, wish, drafts, conditions_of(turn, judged.question))
+    return denied(refused, words, wish.name)
+
+
+def denied(refused: EffectRefused, words: str, call: str) -> Denied:
+    """The error that a recorded refusal gives the flow, on the first run and on replay alike."""
+    kind = Conflict if refused.code == "idempotency.conflict" else Denied
+    return kind(words, code=refused.code, call=call, ask=refused.ask)

@@ -1,0 +1,114 @@
+"""Doubts: an effect was intended, and nobody knows whether it happened.
+
+    a person said       that is what became of it
+    probe               the outside world is asked; "it landed" settles it
+    resend              it is sent again under the same key, which the other side deduplicates
+    ask                 the run waits for a person
+
+"It did not land" permits a new call only where that is final: the other side deduplicates, so that
+a late first request does nothing beside a second; or it fences and the probe raised the fence above
+the first; or the attempt that sent it is proven dead and the time is over in which what it sent may
+still land. Otherwise a person decides. Never is a second call made in silence.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from remit.engine.boundary.port import Answered, ask_outside
+from remit.engine.boundary.question import Wish
+from remit.engine.boundary.settling import settle, take_word
+from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
+from remit.engine.process.admit import is_holder_dead
+from remit.engine.turn.halt import Parked
+from remit.engine.turn.step import text_of, type_name
+from remit.engine.turn.turn import Turn
+from remit.facts.boundary import EffectView
+
+MICROSECOND = timedelta(microseconds=1)
+RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
+
+
+async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
+    """Whether it may be sent again now, by rule. False where it was settled, or waited for somebody."""
+    effect, attempt = wish.effect, turn.attempt
+    assert isinstance(effect, Effect)
+    since = attempt.parking.wakes
+    told = attempt.boundary.resolved.get(view.intention)
+    if told is not None and view.intention not in turn.host.outstanding:
+        await take_word(attempt, view, told)
+        return False
+    why = ""
+    if not _is_same_other_side(effect, view):
+        why = "the code talks to another connector or version since, which can't know of it"
+    elif effect.doubt == "probe" and view.intention not in wish.probed:
+        wish.probed.add(view.intention)
+        why = await _probe(turn, wish, view)
+        if attempt.boundary.effects[wish.name].settled is not None:
+            return False
+    elif effect.doubt == "resend" and wish.times_sent_again < RESENDS_MAX and attempt.settles_for is None:
+        wish.times_sent_again += 1
+        wish.is_sent_again = True
+        return True
+    if view.intention in turn.host.outstanding:
+        why = "its call has not returned in this process, and may still do it"
+    await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
+    return False
+
+
+def _is_same_other_side(effect: Effect[Any], view: EffectView) -> bool:
+    """Whether the code still talks to whom the intention was sent to."""
+    crossing = view.judged.question.effect
+    assert crossing is not None  # the fold saw to it
+    return (crossing.bound.connector, crossing.bound.version) == (effect.connector, effect.version)
+
+
+async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
+    """Ask outside, and settle where the answer is final; else why it is not."""
+    effect = wish.effect
+    assert isinstance(effect, Effect)
+    said: Any = await ask_outside(turn, effect, view.request, view.intended.key)
+    if isinstance(said, Landed):
+        await settle(turn, wish, Answered("ok", said.outcome, None, 0), found="probe")
+        turn.attempt.parking.wake()
+        return ""
+    if isinstance(said, NotLanded):
+        if not await _is_final(turn, wish, view):
+            return "the probe found nothing, but what was sent may still land"
+        await settle(
+            turn, wish, Answered("did_not_happen", None, DidNotHappen("the probe found nothing"), 0), found="probe"
+        )
+        turn.attempt.parking.wake()
+        return ""
+    if isinstance(said, BaseException):
+        return f"the probe raised {type_name(said)}: {text_of(said)}"
+    return f"the probe gave {type(said).__name__}, which is neither Landed nor NotLanded"
+
+
+async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
+    """Whether "not landed" stays so."""
+    effect, attempt = wish.effect, turn.attempt
+    assert isinstance(effect, Effect)
+    if effect.sink == "dedupes":
+        return True
+    if effect.is_probe_fenced and view.attempt < attempt.lease.epoch:
+        return True  # the probe told the other side this epoch: a late request of the sender's is refused from then on
+    if effect.lands_within is None or attempt.writer.earliest() <= view.at + effect.lands_within // MICROSECOND:
+        return False
+    if view.attempt == attempt.lease.epoch:
+        return False  # this very attempt sent it, and lives
+    sender = attempt.view.worker_of(view.attempt)
+    return sender is not None and sender != turn.host.worker and await is_holder_dead(turn.host, sender)
+
+
+def _in_doubt(wish: Wish, view: EffectView, why: str) -> Parked:
+    effect = wish.effect
+    assert isinstance(effect, Effect)
+    raised = f"; it raised {type_name(wish.doubt)}: {text_of(wish.doubt)}" if wish.doubt is not None else ""
+    found = f"; {why}" if why else ""
+    words = (
+        f"{wish.name} was intended and never settled, so nobody knows whether it happened{raised}{found}. "
+        f"Its key is {view.intended.key}. A person who found out says so with `remit resolve`."
+    )
+    return Parked("doubt", "effect.in_doubt", words)

@@ -1,0 +1,213 @@
+"""Effects: the only way to the outside world.
+
+    recall          the journal has what became of it: return that, touch nothing
+    in doubt        end the doubt as declared, or wait for a person
+    cross           the gate; judgement and intention are durable before the outside world is touched
+    touch           the user's function, with the stored request and the key
+    EffectSettled   durable after it answered
+
+Forward and recovery are one path: after a crash it is walked again from its first line. An effect
+that was intended is seen through to its settlement even where its call is cancelled, because
+what it did outside does not go away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from remit.engine.boundary.crossing import cross, denied
+from remit.engine.boundary.doubt import end_doubt
+from remit.engine.boundary.port import Permit, touch
+from remit.engine.boundary.question import Wish
+from remit.engine.boundary.settling import is_lost, settle
+from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect, Outward
+from remit.engine.process.outcome import detail_of
+from remit.engine.process.salt import draw_salt
+from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.halt import Parked
+from remit.engine.turn.race import has_lost
+from remit.engine.turn.turn import Turn
+from remit.errors import DefinitionIncompatible, EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
+from remit.facts.kinds import EffectRefused, EffectSettled
+from remit.facts.view import Recorded
+
+CALLS_MAX = 3  # of one effect in one attempt, each after it was known that the one before did not happen
+
+Go = Callable[[Turn, Wish], Coroutine[Any, Any, Any]]
+
+
+async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Any:
+    """The outcome of one call of an effect, recorded or new.
+
+    data: the request's bytes, from when the call was named. Raises EffectFailed, Denied, Conflict, AttemptClosed.
+    """
+    attempt = turn.attempt
+    attempt.unbegun.pop(name, None)
+    with attempt.parking.open_call():
+        try:
+            recorded = await attempt.recall(name, "effect")
+        except asyncio.CancelledError:
+            _see_to(turn, effect, name)
+            raise
+        check_same(turn, name, data)
+        if recorded is not None:
+            return recall_outcome(turn, effect, recorded)
+        wish = Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=attempt.replay.is_whole())
+        await attempt.meet(wish)
+        return await seen_through(turn, wish, _go)
+
+
+async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
+    """Wait for it in the flow's task, while it runs in one of its own that a cancelled call does not end."""
+    task = _begin(turn, wish, go)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        if task.cancelled() and not turn.attempt.is_open:
+            raise AttemptClosed from None  # it was not the flow that gave it up
+        if not task.done() and not wish.is_committed:
+            task.cancel()
+            await asyncio.wait([task])
+        if not task.done():
+            wish.let_go()
+            turn.attempt.parking.outlive(task)
+            if not has_lost():
+                turn.attempt.let_go.add(wish.name)
+        raise
+
+
+def _see_to(turn: Turn, effect: Effect[Any], name: str) -> None:
+    """The flow let go of a call, as it did before: where that left a doubt, the doubt is ended all the same."""
+    view = turn.attempt.boundary.effects.get(name)
+    if view is not None and view.settled is None and turn.attempt.is_open:
+        wish = Wish(name, effect, view.request, view.salt)
+        wish.let_go()
+        turn.attempt.parking.outlive(_begin(turn, wish, _go_when_replayed))
+
+
+def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:
+    task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
+    in_flight = turn.attempt.in_flight
+
+    def heard(done: asyncio.Task[Any]) -> None:
+        in_flight.pop(done, None)
+        if not done.cancelled():
+            done.exception()  # where nobody waits for it any more, what became of it stands in the journal all the same
+
+    in_flight[task] = wish
+    task.add_done_callback(heard)
+    return task
+
+
+async def _go_when_replayed(turn: Turn, wish: Wish) -> Any:
+    """Once nothing recorded can contradict it any more."""
+    await turn.attempt.replay.until_over(wish.name)
+    turn.attempt.check_open()
+    return await _go(turn, wish)
+
+
+async def _go(turn: Turn, wish: Wish) -> Any:
+    """The call from its doubt, if it is in one, to its settlement."""
+    effect, attempt = wish.effect, turn.attempt
+    assert isinstance(effect, Effect)
+    while True:
+        view = attempt.boundary.effects.get(wish.name)
+        if view is not None and view.settled is None:
+            if not await end_doubt(turn, wish, view):
+                continue  # settled, or it waited: look again
+        elif view is not None and view.settled is not None and view.state != "did_not_happen":
+            return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
+        else:
+            wish.check_wanted()
+            attempt.check_may_begin(wish.name)
+        _check_not_too_often(turn, wish)
+        permit = await cross(turn, wish)
+        assert isinstance(permit, Permit)
+        told = await _call(turn, wish, effect, permit)
+        if told is None:
+            continue  # in doubt
+        settled, value = told
+        attempt.parking.wake()
+        if settled.state == "did_not_happen":
+            attempt.failed.add(wish.name)
+        return outcome_of(turn, effect, wish.name, settled, value)
+
+
+def _check_not_too_often(turn: Turn, wish: Wish) -> None:
+    if wish.calls == CALLS_MAX:
+        words = f"{wish.name}, called {CALLS_MAX} times, is known not to have happened; the next turn tries again."
+        turn.attempt.halt(Parked("repair", "effect.did_not_happen", words))
+        raise AttemptClosed
+
+
+async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> tuple[EffectSettled, bytes] | None:
+    """One call and its settlement; None where it leaves a doubt."""
+    wish.calls += 1
+    try:
+        answered = await touch(turn, effect, permit)
+        wish.is_sent_again = False
+        if answered.state == "doubt":
+            wish.doubt = answered.error
+            return None
+        # A crash here leaves the intention alone: in doubt, and found out as declared.
+        return await settle(turn, wish, answered)
+    finally:
+        turn.attempt.under_way.discard(wish.name)
+
+
+def recall_outcome(turn: Turn, effect: Outward[Any], recorded: Recorded) -> Any:
+    """What a recorded call gives the flow: its outcome, or the error that the first run raised."""
+    fact = recorded.fact
+    if isinstance(fact, EffectRefused):
+        raise denied(fact, detail_of(recorded.value), recorded.name)
+    assert isinstance(fact, EffectSettled)  # `recall` saw to it
+    return outcome_of(turn, effect, recorded.name, fact, recorded.value)
+
+
+def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettled, value: bytes | None) -> Any:
+    attempt = turn.attempt
+    if is_lost(settled):
+        words = f"{name} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
+        attempt.halt(Parked("repair", "effect.value_lost", words))
+        raise AttemptClosed
+    if settled.state == "ok":
+        assert value is not None  # the fold saw to it
+        try:
+            return effect.codec.read(value, where=name)
+        except ValueUnreadable as exc:
+            attempt.close(exc)
+            raise AttemptClosed from exc
+    kind = EffectDeclined if settled.state == "failed" else EffectFailed
+    raise kind(run=attempt.run_id, name=name, error_type=settled.error, detail=detail_of(value))
+
+
+def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
+    """The bytes of a request, from here on the only form of it. Raises ValueRefused: nothing was done."""
+    data: bytes
+    data, _ = effect.request_codec.write(request, where=name)
+    if len(data) > REQUEST_BYTES_MAX:
+        raise ValueRefused(
+            f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}", where=f"the request of {name}"
+        )
+    return data
+
+
+def check_same(turn: Turn, name: str, data: bytes) -> None:
+    """After an intention, or a no, the request is what it is: code that would send another one is another code."""
+    view, calls = turn.attempt.boundary.effects.get(name), turn.attempt.view.calls
+    settled_as = view.request if view is not None else None
+    refused = calls[name].fact if name in calls else None
+    if settled_as is None and isinstance(refused, EffectRefused) and refused.ask:
+        settled_as = turn.attempt.boundary.asks[refused.ask].request
+    if settled_as is not None and settled_as != data:
+        turn.attempt.close(DefinitionIncompatible((name,), (f"{name} with another request",)))
+        turn.attempt.check_open()
+
+
+def salt_of(turn: Turn, name: str) -> bytes:
+    """The salt of this call's request, so that its digests compare with those of its question or intention."""
+    boundary = turn.attempt.boundary
+    effect, ask = boundary.effects.get(name), boundary.last_ask_of(name)
+    return effect.salt if effect is not None else ask.salt if ask is not None else draw_salt()

@@ -1,0 +1,144 @@
+"""Evidence: facts that effects rest on, each with the time until which it may be relied on.
+
+    take        the flow states a fact; it is recorded, and a replay states the same
+    take_again  before a crossing, where a fetcher was given: after a pause, or when the time is over
+
+Branches that state the same name state two facts: a call rests on the one that is nearest to it.
+A fact taken again keeps its salt, so that equal values have equal digests: the same means
+refreshed, another one is for the gate to judge. A fetcher that fails is a no.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any
+
+from remit.authority.rules import evidence_until
+from remit.canonical import INTEGER_MAX
+from remit.engine.boundary.question import Wish
+from remit.engine.declared.flow import Step
+from remit.engine.declared.place import place
+from remit.engine.process.salt import draw_salt
+from remit.engine.turn.draw import EPOCH
+from remit.engine.turn.step import in_thread
+from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.engine.turn.writer import Conditions
+from remit.errors import CallRefused, DefinitionIncompatible
+from remit.facts.boundary import EvidenceView
+from remit.facts.entry import value_digest
+from remit.facts.kinds import EvidenceTaken
+from remit.facts.names import check_id
+from remit.facts.value import Codec, codec_for
+
+MICROSECOND = timedelta(microseconds=1)
+AHEAD_US = 5_000_000  # clocks of suppliers may run ahead by less; nothing is fresh for longer by it
+_PLAIN: Codec[Any] = codec_for(Any)
+
+
+def take(
+    turn: Turn,
+    call: str,
+    name: str,
+    value: Any,
+    *,
+    as_of: datetime,
+    fresh_for: timedelta,
+    again: Callable[..., Any] | None,
+) -> None:
+    """Record a fact that rides on the next append. Raises CallRefused, ValueRefused, AttemptClosed."""
+    attempt = turn.attempt
+    attempt.check_open()
+    check_id(name, "name of evidence")
+    _check_times(name, as_of, fresh_for)
+    data, _ = _codec(value).write(value, where=call)
+    if again is not None:
+        turn.fetchers[call] = again
+    recorded = attempt.ridden.get(call)
+    if recorded is not None:
+        if recorded.value != data:
+            attempt.close(DefinitionIncompatible((call,), (f"{call} with another value",)))
+            attempt.check_open()
+        return
+    fact = _fact(name, as_of, fresh_for, attempt.writer.now())
+    salt = draw_salt()
+    attempt.writer.ride_draft(attempt.writer.draft(fact, name=call, value=data, salt=salt))
+    digest = value_digest(salt, data)
+    attempt.boundary.state(EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch))
+
+
+async def take_again(turn: Turn, wish: Wish) -> None:
+    """Refresh what this crossing rests on. Not within the attempt that took it, while its time is not over."""
+    attempt = turn.attempt
+    demanded = turn.rules(wish.declared).evidence if wish.effect is not None else ()
+    for name in sorted({*demanded, *wish.rests_on}):
+        view = attempt.boundary.evidence_for(wish.name, name)
+        fetcher = turn.fetchers.get(view.call) if view is not None else None
+        if view is None or fetcher is None:
+            continue
+        policy = turn.host.standing.authority.policy
+        until = evidence_until(policy, name, view.fact.as_of, view.fact.until)
+        if view.epoch == attempt.lease.epoch and attempt.writer.now() <= until:
+            continue
+        try:
+            value = await _fetched(turn, fetcher)
+            data, _ = _codec(value).write(value, where=name)
+        except Exception:  # whatever it raised: what can't be read counts for nothing, and the finding says so
+            turn.unreadable.add(view.call)
+            continue
+        turn.unreadable.discard(view.call)
+        now = attempt.writer.now()
+        until = min(now + view.fact.until - view.fact.as_of, INTEGER_MAX)
+        fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=until)
+        draft = attempt.writer.draft(fact, name=view.call, value=data, salt=view.salt)
+        await attempt.append_if([draft], Conditions())
+
+
+async def _fetched(turn: Turn, fetcher: Callable[..., Any]) -> Any:
+    fn = fetcher.fn if isinstance(fetcher, Step) else fetcher
+    token = place.set("effect")  # it may look, and may not cross
+    try:
+        async with asyncio.timeout(ASK_SECONDS):
+            if inspect.iscoroutinefunction(fn):
+                return await fn()
+            value = await in_thread(turn.host.threads, partial(fn))
+            return await value if inspect.isawaitable(value) else value
+    finally:
+        place.reset(token)
+
+
+def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:
+    if not isinstance(as_of, datetime) or as_of.tzinfo is None or as_of.utcoffset() is None:
+        raise CallRefused(
+            f"The evidence {name!r} is as of {as_of!r}, which states no zone; nothing was recorded.",
+            code="time.naive",
+            hint="Give an aware datetime: `run.now()`, or `datetime(..., tzinfo=UTC)`.",
+        )
+    if not isinstance(fresh_for, timedelta) or fresh_for <= timedelta(0):
+        raise CallRefused(
+            f"The evidence {name!r} can be relied on for {fresh_for!r}; nothing was recorded.",
+            code="evidence.fresh_for",
+            hint="Give the time for which it may be relied on: `fresh_for=timedelta(hours=48)`.",
+        )
+
+
+def _fact(name: str, as_of: datetime, fresh_for: timedelta, now: int) -> EvidenceTaken:
+    """Its time counts from what is stated, and never from later than now. Raises CallRefused `evidence.as_of`."""
+    at = (as_of.astimezone(UTC) - EPOCH) // MICROSECOND
+    if at > now + AHEAD_US:
+        raise CallRefused(
+            f"The evidence {name!r} is as of {as_of.isoformat()}, which has not come yet; nothing was recorded.",
+            code="evidence.as_of",
+            hint="State since when it is so; whoever wrote a date in the future may not extend its time by it.",
+        )
+    at = max(min(at, now), -INTEGER_MAX)
+    return EvidenceTaken(as_of=at, evidence=name, until=min(at + fresh_for // MICROSECOND, INTEGER_MAX))
+
+
+def _codec(value: Any) -> Codec[Any]:
+    """By the value's own type where that can be stored, so that a model is kept as one."""
+    kind = type(value)
+    return _PLAIN if kind in (dict, list, tuple, str, int, float, bool, type(None)) else codec_for(kind)

@@ -1,0 +1,125 @@
+"""The port: the one place where an effect's function is called, and only with a permit.
+
+A permit is given by the crossing when judgement and intention are durable. It is good once, for
+this intention, in this attempt, under this epoch. Ownership is looked at once more before the
+body: a worker that was frozen past its lease begins nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
+
+from remit.engine.declared.place import place
+from remit.engine.declared.sink import Declined, DidNotHappen, Effect, takes_epoch
+from remit.engine.turn.step import in_thread
+from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.errors import PermitRefused
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The right to call one effect once."""
+
+    name: str
+    intention: str  # hash of the EffectIntended that stands in the journal
+    epoch: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of one call: `doubt` where nobody knows."""
+
+    state: Literal["ok", "failed", "did_not_happen", "doubt"]
+    outcome: Any
+    error: BaseException | None
+    took: int  # microseconds
+
+
+async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
+    """Call the effect with the stored request. Raises PermitRefused, or AttemptClosed where the run is lost."""
+    attempt = turn.attempt
+    intended = attempt.boundary.effects.get(permit.name)
+    if (
+        permit not in turn.permits
+        or intended is None
+        or intended.settled is not None
+        or (intended.intention, attempt.lease.epoch) != (permit.intention, permit.epoch)
+    ):
+        raise PermitRefused(f"The effect {permit.name!r} has no permit of this judgement; it was not called.")
+    turn.permits.discard(permit)
+    attempt.check_held()
+    request = effect.request_codec.read(intended.request, where=permit.name)  # exactly what was judged
+    began = time.perf_counter_ns()
+    token = place.set("effect")
+    try:
+        outcome = await _called(turn, effect, effect.fn, request, permit)
+    except DidNotHappen as exc:
+        return Answered("did_not_happen", None, exc, _since(began))
+    except Declined as exc:
+        return Answered("failed", None, exc, _since(began))
+    except (Exception, asyncio.CancelledError) as exc:
+        _check_not_ending(exc)
+        return Answered("doubt", None, exc, _since(began))
+    finally:
+        place.reset(token)
+    return Answered("ok", outcome, None, _since(began))
+
+
+async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str) -> Any:
+    """What the effect's probe says, or what it raised."""
+    assert effect.probe is not None
+    token = place.set("effect")
+    try:
+        async with asyncio.timeout(ASK_SECONDS):  # no answer is no answer, and the doubt stays
+            return await _called(turn, effect, effect.probe, effect.request_codec.read(request), key)
+    except (Exception, asyncio.CancelledError) as exc:
+        _check_not_ending(exc)
+        return exc
+    finally:
+        place.reset(token)
+
+
+async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, permit: Permit | str) -> Any:
+    """Run a function of the effect's: on the loop when it is async, in a thread when it is not. permit: or a key."""
+    named: dict[str, Any] = {"key": permit if isinstance(permit, str) else permit.key}
+    if "epoch" in effect.takes if fn is effect.fn else takes_epoch(fn):
+        named["epoch"] = turn.attempt.lease.epoch
+    is_async = effect.is_async if fn is effect.fn else asyncio.iscoroutinefunction(fn)
+    has_returned = _noted(turn, permit)
+    if is_async:
+        try:
+            if effect.timeout is None:  # a timer that never rings costs as much as one that does
+                return await fn(request, **named)
+            async with asyncio.timeout(effect.timeout.total_seconds()):
+                return await fn(request, **named)
+        finally:
+            has_returned()
+    async with asyncio.timeout(None if effect.timeout is None else effect.timeout.total_seconds()):
+        outcome = await in_thread(turn.host.threads, partial(fn, request, **named), has_returned)
+        return await outcome if asyncio.iscoroutine(outcome) else outcome
+
+
+def _noted(turn: Turn, permit: Permit | str) -> Callable[[], None]:
+    """Note that an effect's function is at work, until it returned: it may outlive whoever waits for it."""
+    if isinstance(permit, str):
+        return lambda: None
+    outstanding, intention = turn.host.outstanding, permit.intention
+    outstanding.add(intention)
+    return lambda: outstanding.discard(intention)
+
+
+def _check_not_ending(exc: BaseException) -> None:
+    """Raises the cancellation of this very task, whose loop ends; one of something inside the body is a doubt."""
+    task = asyncio.current_task()
+    if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise exc
+
+
+def _since(began_ns: int) -> int:
+    return (time.perf_counter_ns() - began_ns) // 1_000

@@ -1,0 +1,337 @@
+"""The question: all that bears on one crossing, gathered as facts for the judge.
+
+What is not pure is asked here first: predicates of the contract, what is used of a ceiling,
+who holds a business key. Its failure is a no, and enters the question as one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from remit.authority import rules as ruling
+from remit.authority.difference import shown_digest
+from remit.authority.directory import Authority
+from remit.authority.rule import Use
+from remit.authority.rules import Cap, Demand, Rules
+from remit.canonical import encode
+from remit.engine.declared.place import place
+from remit.engine.declared.sink import Outward
+from remit.engine.turn.step import type_name
+from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.errors import CallRefused
+from remit.facts.boundary import AskView, Boundary, Decided, EffectView
+from remit.facts.entry import value_digest
+from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
+from remit.facts.kinds import Reservation
+
+REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
+
+_KEY_TAG = b"remit/key/1\n"
+_BUSINESS_TAG = b"remit/business/1\n"
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a flow wants at the boundary: an effect, or an answer to a question of its own.
+
+    data: request bytes, from here on the only form of it. salt: by which its digests are comparable.
+    is_whole: the whole flow waits while this waits. is_sent_again: its own doubt does not stand against it.
+    """
+
+    name: str
+    effect: Outward[Any] | None
+    data: bytes
+    salt: bytes
+    rests_on: tuple[str, ...] = ()
+    asks: tuple[Need, ...] = ()  # what the flow itself demands
+    is_whole: bool = True
+    is_sent_again: bool = False
+    is_committed: bool = False
+    is_let_go: bool = False  # the flow waits for it no more: its doubt is ended, and nothing is begun
+    probed: set[str] = field(default_factory=set)  # intentions that were asked about in this attempt
+    calls: int = 0  # in this attempt
+    times_sent_again: int = 0
+    doubt: BaseException | None = None  # what its last call raised
+    request: Any = None  # as plain JSON, decoded once
+
+    @property
+    def declared(self) -> str:
+        """Declared name of the effect; "" for a question of the flow's own."""
+        return "" if self.effect is None else self.effect.name
+
+    def let_go(self) -> None:
+        """The flow's call was cancelled."""
+        self.is_let_go, self.is_whole = True, False
+
+    def check_wanted(self) -> None:
+        """Raises CancelledError where nobody wants it begun any more."""
+        if self.is_let_go:
+            raise asyncio.CancelledError(f"the flow let go of {self.name}")
+
+
+async def resume_question(turn: Turn) -> Question:
+    """What is asked before a run goes on, whatever it will do."""
+    return _frame(turn, turn.host.standing.authority)
+
+
+async def question_of(turn: Turn, wish: Wish) -> Question:
+    """What is asked before this crossing."""
+    authority, boundary = turn.host.standing.authority, turn.attempt.boundary
+    rules = turn.rules(wish.declared) if wish.effect is not None else Rules()
+    if (rules.ceilings or rules.needs or _business_field(wish)) and wish.request is None:
+        wish.request = msgspec.json.decode(wish.data)
+    own = boundary.effects.get(wish.name)
+    needs, unanswered = await _needs(turn, wish, rules.needs)
+    needs = [*needs, *wish.asks]
+    business, rival = await _rival(turn, wish)
+    ceilings = [await _limit(turn, wish, cap, own) for cap in rules.ceilings]
+    wanted = await _wanted(turn, wish, rules)
+    # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
+    own = boundary.effects.get(wish.name)
+    names = sorted({*rules.evidence, *wish.rests_on})
+    evidence = [_basis(turn, wish.name, name) for name in names]
+    bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
+    crossing = Crossing(
+        bound=bound,
+        business=business,
+        key=_key(turn, wish, bound.request),
+        name=wish.name,
+        own=_own(wish, own),
+        rival=rival,
+    )
+    return msgspec.structs.replace(
+        _frame(turn, authority),
+        answer=_answer(authority, boundary, wish, bound, own),
+        ceilings=ceilings,
+        doubts=[name for name in boundary.in_doubt if name != wish.name and name not in turn.attempt.under_way],
+        effect=crossing,
+        evidence=evidence,
+        forbidden=rules.forbidden,
+        needs=needs,
+        unanswered=unanswered,
+        wanted=wanted,
+    )
+
+
+def reservations(question: Question) -> list[Reservation]:
+    """What the intention takes of ceilings that others share; of one scope once, whoever set a ceiling over it."""
+    taken = {
+        limit.scope: limit.amount for limit in question.ceilings if limit.per != "effect" and limit.amount is not None
+    }
+    return [Reservation(amount=amount, scope=scope) for scope, amount in sorted(taken.items())]
+
+
+def is_shared(scope: str) -> bool:
+    """Whether runs share this ceiling, so that the store counts it; a run counts its own in its journal."""
+    return not scope.endswith("/run")
+
+
+def _frame(turn: Turn, authority: Authority) -> Question:
+    attempt = turn.attempt
+    opened, writer = attempt.view.opened, attempt.writer
+    pinned = turn.pinned_digest
+    head, seq = writer.place
+    return Question(
+        authority=authority.version,
+        behalf=None if opened.behalf is None else authority.who(opened.behalf),
+        cancelled=attempt.boundary.cancel is not None,
+        executor=authority.who(opened.by),
+        head=head,
+        now=writer.now(),
+        post=attempt.post_seq,
+        pinned_contract=pinned if pinned != turn.flow.contract_digest else "",
+        pinned_policy=(opened.policy or "") if (opened.policy or "") != authority.policy_digest else "",
+        regressed=writer.wall() + REGRESSED_US < writer.last_at,
+        resume=turn.resume,
+        risk=turn.risk,
+        seq=seq,
+        window_end=turn.window_end,
+    )
+
+
+async def _needs(turn: Turn, wish: Wish, demands: Sequence[Demand]) -> tuple[list[Need], str]:
+    """The approvals that hold, and why one of them could not be asked whether it does."""
+    needs, unanswered = [], ""
+    for demand in demands:
+        if demand.predicate:
+            said = await _ask(turn, wish, demand.predicate, "when")
+            if said is False:
+                continue
+            if said is not True:
+                unanswered = type_name(said) if isinstance(said, BaseException) else type(said).__name__
+        needs.append(ruling.need_of(demand.source, demand.pin))
+    return needs, unanswered
+
+
+async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> Literal["", "yes", "no", "unknown"]:
+    if rules.wanted_lost:
+        return "unknown"
+    if not rules.wanted:
+        return ""
+    said = await _ask(turn, wish, rules.wanted, "still_wanted")
+    return "yes" if said is True else "no" if said is False else "unknown"
+
+
+async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
+    """What a predicate of the contract says of the request, or what it raised."""
+    assert wish.effect is not None
+    predicate = turn.flow.contract.predicate(wish.effect.name, name, use)
+    if predicate is None:
+        return LookupError(name)
+    token = place.set("effect")  # it may look, and may not cross
+    try:
+        said = predicate(wish.effect.request_codec.read(wish.data, where=wish.name))
+        async with asyncio.timeout(ASK_SECONDS):  # no answer is no yes
+            return await said if inspect.isawaitable(said) else said
+    except Exception as exc:
+        return exc
+    finally:
+        place.reset(token)
+
+
+def _basis(turn: Turn, call: str, name: str) -> Basis:
+    view = turn.attempt.boundary.evidence_for(call, name)
+    if view is None:
+        return Basis(name=name)
+    policy = turn.host.standing.authority.policy
+    until = ruling.evidence_until(policy, name, view.fact.as_of, view.fact.until)
+    relied = view.relied if view.relied != view.digest else ""
+    return Basis(digest=view.digest, failed=view.call in turn.unreadable, name=name, relied=relied, until=until)
+
+
+def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, is_asked: bool) -> Bound:
+    effect = wish.effect
+    request = value_digest(wish.salt, wish.data)
+    bound = Bound(
+        connector="" if effect is None else effect.connector,
+        contract=turn.flow.contract_digest,
+        effect=wish.declared,
+        policy=turn.host.standing.authority.policy_digest,
+        request=request,
+        version="" if effect is None else effect.version,
+    )
+    if not is_asked:
+        return bound
+    immaterial = ruling.immaterial_of(needs)
+    bound = msgspec.structs.replace(
+        bound,
+        evidence={basis.name: basis.digest for basis in evidence},
+        material=value_digest(wish.salt, ruling.material_of(wish.data, immaterial)) if immaterial else "",
+        roles=[need.roles for need in needs],
+        within=min((need.within for need in needs), default=0),
+    )
+    return msgspec.structs.replace(bound, shown=shown_digest(bound, wish.data, call=wish.name, salt=wish.salt))
+
+
+def _key(turn: Turn, wish: Wish, request: str) -> str:
+    """The idempotency key: hex, the same for every call of this one effect with this one request."""
+    if wish.effect is None:
+        return ""
+    identity = turn.attempt.view.identity
+    told = [identity.ledger, identity.tenant, identity.run, identity.gen, wish.name, request]
+    return sha256(_KEY_TAG + encode(told)).hexdigest()
+
+
+def _own(wish: Wish, own: EffectView | None) -> Literal["", "ok", "failed", "in_doubt"]:
+    if own is None or own.state == "did_not_happen" or (own.state == "in_doubt" and wish.is_sent_again):
+        return ""
+    return own.state
+
+
+def _business_field(wish: Wish) -> str:
+    return "" if wish.effect is None else (wish.effect.business_key or "")
+
+
+async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
+    """Digest of the business key, and who else holds it."""
+    path = _business_field(wish)
+    if not path:
+        return "", ""
+    value = wish.request
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if isinstance(value, str):
+        value = unicodedata.normalize("NFC", value).strip()
+    if value is None or value == "" or isinstance(value, bool | float | dict | list):
+        raise CallRefused(
+            f"{wish.name} has no business key in field {path!r} of its request; it was not called.",
+            code="effect.business_key",
+            hint="State it in the request: no two runs may do the same business twice.",
+        )
+    host = turn.host
+    digest = sha256(_BUSINESS_TAG + encode([wish.declared, str(value)])).hexdigest()
+    row = await host.store.read_key(host.tenant, digest)
+    if row is None or (row.run, row.call) == (turn.attempt.run_id, wish.name):
+        return digest, ""
+    return digest, f"{row.run} {row.call}"
+
+
+async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Limit:
+    now = turn.attempt.writer.now()
+    scope = ruling.scope_of(wish.declared, cap.pin, now)
+    used = 0
+    if cap.pin.per == "run":
+        used = turn.attempt.boundary.reserved(scope, without=wish.name) + _used_before(turn, wish, cap, scope)
+    elif cap.pin.per != "effect":
+        used = await turn.host.store.read_used(turn.host.tenant, scope)
+        if own is not None and own.settled is None:
+            used -= sum(taken.amount for taken in own.intended.reserved if taken.scope == scope)
+    return ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
+
+
+def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> int:
+    """What this run's effects took of a ceiling before it was set: a rule of today counts what was paid yesterday."""
+    known = turn.before_ceiling.get((scope, turn.host.standing.authority.version))
+    if known is None:
+        now, known = turn.attempt.writer.now(), {}
+        for effect in turn.attempt.boundary.effects.values():
+            counts = effect.intended.effect == wish.declared and effect.state in ("ok", "in_doubt")
+            if counts and all(taken.scope != scope for taken in effect.intended.reserved):
+                limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
+                known[effect.name] = limit.amount or 0
+        turn.before_ceiling[scope, turn.host.standing.authority.version] = known
+    return sum(amount for name, amount in known.items() if name != wish.name)
+
+
+def _answer(
+    authority: Authority, boundary: Boundary, wish: Wish, bound: Bound, own: EffectView | None
+) -> Answer | None:
+    """The decision that stands for this crossing, with what holds of its decider now."""
+    ask = boundary.ask_of(wish.name)
+    if ask is None and own is not None and own.settled is None and own.intended.approval:
+        ask = boundary.asks[own.intended.approval]  # used by the very call that is sent again
+    decided = None if ask is None else ask.decided or ask.misbound
+    if ask is None or decided is None:
+        return None
+    fact = decided.fact
+    return Answer(
+        ask=fact.ask,
+        asked_at=ask.at,
+        at=decided.at,
+        binding=decided is ask.decided and ask.asked.call == wish.name,
+        bound=ask.asked.bound,
+        by=authority.who(decided.by),
+        choice=fact.choice,
+        granted_after=_is_granted_after(authority, ask, decided, bound),
+        roles=fact.roles,
+        until=ask.asked.until,
+        used=bool(ask.used_by) and ask.used_by != wish.name,
+    )
+
+
+def _is_granted_after(authority: Authority, ask: AskView, decided: Decided, bound: Bound) -> bool:
+    """Whether the decider held no serving role yet when the question was asked."""
+    for group in bound.roles:
+        serving = set(group) & set(decided.fact.roles)
+        seqs = [at for role in serving if (at := authority.granted_at(decided.by, role)) is not None]
+        if seqs and min(seqs) > ask.asked.authority:
+            return True
+    return False

@@ -1,0 +1,108 @@
+"""Settling: what became of an effect is written down, and what it held is given back.
+
+An outcome never fails its effect. One that can't be stored settles as done, with what is known
+of it, and the run waits: a doubt about money that was paid would be worse than a lost receipt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from hashlib import sha256
+from typing import Any, Literal
+
+import msgspec
+
+from remit.engine.boundary.port import Answered
+from remit.engine.boundary.question import Wish, is_shared
+from remit.engine.process.outcome import detail
+from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.step import text_of, type_name
+from remit.engine.turn.turn import Turn
+from remit.engine.turn.writer import Conditions
+from remit.errors import RemitError
+from remit.facts.boundary import EffectView, Resolved
+from remit.facts.kinds import EffectSettled, ValueLost
+from remit.store.marks import FreeKey, Mark, Unreserve
+
+OUTCOME_BYTES_MAX = 256 * 1024 * 1024  # an outcome over this is settled as lost
+
+
+async def settle(
+    turn: Turn, wish: Wish, answered: Answered, *, found: Literal["", "probe", "person"] = "", item: str = ""
+) -> tuple[EffectSettled, bytes]:
+    """Record what became of an effect. found: how a doubt was ended. Raises AttemptClosed where it was not written."""
+    effect = wish.effect
+    assert effect is not None and answered.state != "doubt"
+    if answered.state == "ok":
+        settled, value = _kept(effect.codec, answered, found, item)
+    else:
+        assert answered.error is not None
+        state, error = answered.state, answered.error
+        settled = EffectSettled(error=type_name(error), found=found, item=item, state=state, took=answered.took)
+        value = detail(text_of(error))
+    await _write(turn, wish, settled, value)
+    return settled, value
+
+
+async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -> None:
+    """The settlement, with what the intention held and need not hold any more, in one commit."""
+    attempt = turn.attempt
+    marks = () if settled.state == "ok" else released(attempt.boundary.effects[wish.name])
+    draft = attempt.writer.draft(settled, name=wish.name, value=value)
+    if wish.is_committed and not marks:
+        # Nothing can refuse it but the loss of the lease, and nobody cancels this task any more.
+        await attempt.append_surely(draft)
+    else:
+        await attempt.append_if([draft], Conditions(marks=marks))
+
+
+async def take_words(attempt: Attempt, outstanding: Collection[str]) -> None:
+    """Settle what people found out. It needs none of the run's code, which may not come there any more.
+
+    outstanding: intentions whose call has not returned in this process, whatever somebody said elsewhere.
+    """
+    for name in attempt.boundary.in_doubt:
+        view = attempt.boundary.effects[name]
+        told = attempt.boundary.resolved.get(view.intention)
+        if told is not None and view.intention not in outstanding:
+            await take_word(attempt, view, told)
+
+
+async def take_word(attempt: Attempt, view: EffectView, told: Resolved) -> None:
+    """Settle one effect as a person said. Whether the outcome they gave fits its type is found when it is read."""
+    if told.fact.state == "ok":
+        value = msgspec.json.encode(msgspec.json.decode(told.value or b"{}").get("outcome"))
+    else:
+        value = detail(f"{told.by} said so")
+    settled = EffectSettled(found="person", item=told.item, state=told.fact.state)
+    marks = () if settled.state == "ok" else released(view)
+    await attempt.append_if([attempt.writer.draft(settled, name=view.name, value=value)], Conditions(marks=marks))
+    attempt.parking.wake()
+
+
+def released(view: EffectView) -> tuple[Mark, ...]:
+    """What an intention took of what runs share."""
+    intended = view.intended
+    marks: list[Mark] = [Unreserve(r.scope, r.amount) for r in intended.reserved if is_shared(r.scope)]
+    return (*marks, FreeKey(intended.business)) if intended.business else tuple(marks)
+
+
+def is_lost(settled: EffectSettled) -> bool:
+    """Whether it is done and its outcome could not be stored."""
+    return settled.lost is not None
+
+
+def _kept(
+    codec: Any, answered: Answered, found: Literal["", "probe", "person"], item: str
+) -> tuple[EffectSettled, bytes]:
+    lost = None
+    try:
+        data, _ = codec.write(answered.outcome, where="the outcome")
+        if len(data) > OUTCOME_BYTES_MAX:
+            lost = ValueLost(digest=sha256(data).hexdigest(), reason="value.size", size=len(data))
+            data = detail(f"it has {len(data):,} bytes of at most {OUTCOME_BYTES_MAX:,}")
+    except RemitError as exc:
+        lost, data = ValueLost(reason=exc.code), detail(exc.message)
+    except MemoryError:
+        lost, data = ValueLost(reason="value.size"), detail("it does not fit into memory")
+    return EffectSettled(found=found, item=item, lost=lost, state="ok", took=answered.took), data

@@ -1,0 +1,208 @@
+"""Transactions: an effect whose outside is the application's own database, beside Remit's tables.
+
+    GateJudged, EffectIntended, the application's rows, EffectSettled     one transaction: all of it, or nothing
+
+So it happens exactly once. The function is given the connection and must not end the
+transaction. Where it raises or takes too long, its rows are rolled back and the journal says
+that it did not happen: there is no doubt. At high risk it is refused, because nobody outside
+could acknowledge the intention before its body ran.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from remit.engine.boundary.crossing import cross
+from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, salt_of, seen_through
+from remit.engine.boundary.port import Permit
+from remit.engine.boundary.question import Wish
+from remit.engine.declared.flow import is_async
+from remit.engine.declared.place import place
+from remit.engine.declared.sink import Outward, connector_digest, refused
+from remit.engine.process.outcome import detail
+from remit.engine.turn.step import text_of, type_name
+from remit.engine.turn.turn import Turn
+from remit.engine.turn.writer import Conditions, Draft, Seal
+from remit.errors import CallRefused, Moved, Refused
+from remit.facts.kinds import EffectSettled
+from remit.facts.names import check_name
+from remit.facts.value import codec_of_parameter, codec_of_return
+from remit.store.marks import Reserve, TakeKey
+
+T = TypeVar("T")
+
+_FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+_OWN_FAULTS = ("transact.late", "transact.ended")
+
+
+class Transaction(Outward[T]):
+    """Rows of the application's own that are written with the journal. Made by `@remit.transaction`."""
+
+    def __init__(self, name: str, fn: Callable[..., Any], *, version: str, business_key: str | None) -> None:
+        self.name, self.fn = check_name(name, "transaction name"), fn
+        self.version, self.business_key = version, business_key
+        self.check_function()
+        self.is_async = is_async(fn)
+        parameters = list(inspect.signature(fn).parameters.values())
+        if len(parameters) != 2 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
+            raise refused(name, "parameters", "it takes the connection and one request: `def book(connection, order)`")
+        self.request_codec, self.codec = codec_of_parameter(fn, 1), codec_of_return(fn)
+        self.connector = connector_digest(fn, {"connector": "transaction"})
+        self.__doc__ = fn.__doc__
+
+    def __repr__(self) -> str:
+        return f"<transaction {self.name}>"
+
+
+def transaction(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str = "1",
+    business_key: str | None = None,
+) -> Any:
+    """Declare a function that writes the application's own rows, in the database that holds the journal.
+
+    It is given the connection (apsw's, in plain code; asyncpg's, in an async function) and the request. It must not
+    end the transaction, and may take a sixth of the lease. Raises DeclarationRefused.
+    """
+
+    def declare(function: Callable[..., Any]) -> Transaction[Any]:
+        declared = str(name or getattr(function, "__name__", ""))
+        return Transaction(declared, function, version=version, business_key=business_key)
+
+    return declare if fn is None else declare(fn)
+
+
+async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Any:
+    """The outcome of one transaction, recorded or new.
+
+    Raises EffectFailed where it rolled back, Denied, Conflict, CallRefused, ValueRefused, AttemptClosed.
+    """
+    attempt = turn.attempt
+    attempt.unbegun.pop(name, None)
+    with attempt.parking.open_call():
+        recorded = await attempt.recall(name, "effect")
+        check_same(turn, name, data)
+        if recorded is not None:
+            return recall_outcome(turn, effect, recorded)
+        wish = Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=attempt.replay.is_whole())
+        await attempt.meet(wish)
+        if turn.risk not in ("low", "medium"):
+            raise CallRefused(
+                f"{name} is a transaction in a flow of high risk; nothing was done.",
+                code="transact.risk",
+                hint="Make it an effect: at high risk the intention is acknowledged before anything happens.",
+            )
+        _check_store(turn, effect)
+        return await seen_through(turn, wish, _go)
+
+
+def _check_store(turn: Turn, effect: Transaction[Any]) -> None:
+    """Raises CallRefused where this store has no rows of the application's, or calls other functions."""
+    how = turn.host.store.transacts
+    if not how:
+        raise CallRefused(
+            f"{effect.name} is a transaction, and this store has no rows of yours; nothing was done.",
+            code="transact.store",
+            hint="Use `sqlite:` or `postgresql:` in the database that your tables are in.",
+        )
+    if (how == "awaited") != effect.is_async:
+        wanted = "an async function" if how == "awaited" else "a plain function"
+        raise CallRefused(
+            f"{effect.name} must be {wanted} on this store; nothing was done.",
+            code="transact.function",
+            hint="SQLite gives a plain function its connection, Postgres an async one.",
+        )
+
+
+async def _go(turn: Turn, wish: Wish) -> Any:
+    """The gate, and then everything in one transaction. Where that rolls back, the journal says so in another."""
+    effect, attempt = wish.effect, turn.attempt
+    assert isinstance(effect, Transaction)
+
+    async def write(_turn: Turn, _wish: Wish, drafts: Sequence[Draft], conditions: Conditions) -> None:
+        raised = await _written(turn, wish, drafts, conditions)
+        if raised is not None:
+            await _rolled_back(turn, wish, drafts, conditions, raised)
+
+    permit = await cross(turn, wish, write)
+    assert isinstance(permit, Permit)
+    turn.permits.discard(permit)  # used up within that commit
+    view = attempt.boundary.effects[wish.name]
+    assert view.settled is not None
+    attempt.parking.wake()
+    if view.state == "did_not_happen":
+        attempt.failed.add(wish.name)
+    return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
+
+
+async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: Conditions) -> Exception | None:
+    """Judgement, intention, the application's rows and settlement; what rolled them back, if that was its own fault."""
+    effect, attempt = wish.effect, turn.attempt
+    assert isinstance(effect, Transaction)
+    request = effect.request_codec.read(wish.data, where=wish.name)  # exactly what was judged
+    raised: list[Exception] = []
+
+    def settled(outcome: Any, seal: Seal) -> Any:
+        data, _ = effect.codec.write(outcome, where=wish.name)  # one that can't be stored rolls back what it is of
+        draft = attempt.writer.draft(EffectSettled(state="ok"), name=wish.name, value=data)
+        return seal([*drafts, draft], conditions)
+
+    def failed(exc: BaseException) -> Exception:
+        """What rolls it back. What exits, or ends an iteration, would end the store's writer: it becomes an error."""
+        is_plain = isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration)
+        error = exc if is_plain else RuntimeError(f"{wish.name} raised {type_name(exc)}")
+        assert isinstance(error, Exception)
+        raised.append(error)
+        return error
+
+    def plain(connection: Any, seal: Seal) -> Any:
+        token = place.set("transaction")
+        try:
+            return settled(effect.fn(connection, request), seal)
+        except _FAILURES as exc:
+            error = failed(exc)
+            if error is exc:
+                raise
+            raise error from exc
+        finally:
+            place.reset(token)
+
+    async def awaited(connection: Any, seal: Seal) -> Any:
+        token = place.set("transaction")
+        try:
+            return settled(await effect.fn(connection, request), seal)
+        except _FAILURES as exc:
+            error = failed(exc)
+            if error is exc:
+                raise
+            raise error from exc
+        finally:
+            place.reset(token)
+
+    wish.is_committed = True
+    try:
+        await attempt.append_within(awaited if effect.is_async else plain, limit_ms=turn.host.lease_ms // 6)
+    except Moved:
+        wish.is_committed = False
+        raise
+    except Exception as exc:
+        if exc in raised or (isinstance(exc, Refused) and exc.code in _OWN_FAULTS):
+            return exc
+        raise
+    return None
+
+
+async def _rolled_back(
+    turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: Conditions, error: BaseException
+) -> None:
+    """Record that the gate let it pass and that nothing came of it. It holds no key and no ceiling."""
+    settled = EffectSettled(error=type_name(error), state="did_not_happen")
+    draft = turn.attempt.writer.draft(settled, name=wish.name, value=detail(text_of(error)))
+    kept = tuple(mark for mark in conditions.marks if not isinstance(mark, TakeKey | Reserve))
+    await turn.attempt.append_if([*drafts, draft], replace(conditions, marks=kept))

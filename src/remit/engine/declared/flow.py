@@ -1,0 +1,141 @@
+"""Flows and steps: what a user declares, before any run of it exists.
+
+A declaration is a frozen value. What can be wrong with it is found here, at import time,
+and not in the middle of a run.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, overload
+from weakref import WeakKeyDictionary
+
+from remit.authority.contract import Contract, digest
+from remit.engine.declared.place import check_not_bare
+from remit.errors import DeclarationRefused
+from remit.facts.names import check_name
+from remit.facts.value import Codec, codec_of_parameter, codec_of_return
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Step(Generic[P, R]):
+    """A named computation whose outcome is recorded; running it twice is only waste.
+
+    Made by `@remit.step`, or as `Step("name", function)` for a list of steps.
+    """
+
+    def __init__(self, name: str, fn: Callable[P, R], codec: Codec[Any] | None = None) -> None:
+        self.name = check_name(name, "step name")
+        if not callable(fn):
+            raise DeclarationRefused(f"Step {name!r} needs a function, not {type(fn).__name__}.", code="step.function")
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
+        self.fn = fn
+        self.is_async = is_async(fn)
+        self.codec: Codec[Any] = codec or codec_of_return(fn)
+        self.__doc__ = fn.__doc__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """The plain function, for tests and use outside a run. Raises CallRefused inside one."""
+        check_not_bare(self.name)
+        return self.fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<step {self.name}>"
+
+
+class Flow(Generic[R]):
+    """The code that describes the work, with the contract that it declares. Made by `@remit.flow`."""
+
+    def __init__(self, name: str, fn: Callable[..., Any], contract: Contract) -> None:
+        self.name = check_name(name, "flow name")
+        self.fn = fn
+        self.contract = contract
+        self.pin = contract.pin()
+        self.contract_digest = digest(self.pin)
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise DeclarationRefused(f"Flow {name!r} yields; a flow returns one outcome.", code="flow.function")
+        self.is_async = is_async(fn)
+        parameters = [p for p in inspect.signature(fn).parameters.values() if p.kind in _POSITIONAL]
+        if len(parameters) not in (1, 2):
+            raise DeclarationRefused(
+                f"Flow {name!r} takes {len(parameters)} parameters; nothing was declared.",
+                code="flow.parameters",
+                hint="A flow takes the run and, if it needs one, its input: `def purchase(run, request)`.",
+            )
+        self.takes_input = len(parameters) == 2
+        self.input_codec: Codec[Any] = codec_of_parameter(fn, 1) if self.takes_input else Codec(Any)
+        self.result_codec: Codec[Any] = codec_of_return(fn)
+        self.__doc__ = fn.__doc__
+
+    def __repr__(self) -> str:
+        return f"<flow {self.name}, contract {self.contract.version}>"
+
+
+def is_async(fn: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine; an object that can be called is asked for its `__call__`."""
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
+
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@overload
+def step(fn: Callable[P, R], /) -> Step[P, R]: ...
+@overload
+def step(*, name: str | None = None) -> Callable[[Callable[P, R]], Step[P, R]]: ...
+def step(fn: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Declare a step. Its name is the function's, or `name`.
+
+    The outcome comes back as the type that the function's return annotation names.
+    Raises IdRefused or DeclarationRefused.
+    """
+    if fn is None:
+        return lambda function: Step(name or _name_of(function), function)
+    return Step(name or _name_of(fn), fn)
+
+
+def flow(
+    bare: object = None, /, *, contract: Contract | None = None, name: str | None = None
+) -> Callable[[Callable[..., Any]], Flow[Any]]:
+    """Declare a flow under a contract. Its name is the function's, or `name`.
+
+    Raises DeclarationRefused: `contract.missing`, or `contract.resume` where it does not say who may resume.
+    """
+    if bare is not None or not isinstance(contract, Contract):
+        raise DeclarationRefused(
+            "A flow needs a Contract; nothing was declared.",
+            code="contract.missing",
+            hint='Write `@remit.flow(contract=remit.Contract(version="1", resume=...))`.',
+        )
+    return lambda fn: Flow(name or _name_of(fn), fn, contract)
+
+
+# What was found out about a plain function, for as long as it lives: a step would keep it alive.
+_codecs: WeakKeyDictionary[Callable[..., Any], Codec[Any]] = WeakKeyDictionary()
+
+
+def step_of(fn: Callable[..., Any]) -> Step[..., Any]:
+    """A step for what the flow handed in: itself, or a plain named function."""
+    if isinstance(fn, Step):
+        return fn
+    known = _codecs.get(fn) if isinstance(fn, FunctionType) else None
+    step: Step[..., Any] = Step(_name_of(fn), fn, known)
+    if known is None and isinstance(fn, FunctionType):
+        _codecs[fn] = step.codec
+    return step
+
+
+def _name_of(fn: Callable[..., Any]) -> str:
+    name = getattr(fn, "__name__", "")
+    if not name or name == "<lambda>":
+        raise DeclarationRefused(
+            f"{fn!r} has no name, by which a run could find it again; nothing was done.",
+            code="step.unnamed",
+            hint='Use a named function, or `Step("name", function)`.',
+        )
+    return name

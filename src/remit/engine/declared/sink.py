@@ -1,0 +1,245 @@
+"""Effects as a user declares them: what reaches the outside world, and what the other side promises.
+
+    doubt="ask"      where it is not known whether it happened, a person says (the default)
+    doubt="probe"    the outside world is asked whether the key landed
+    doubt="resend"   it is sent again under the same key, which the other side deduplicates
+
+    sink="dedupes"   a second request with the same key does nothing
+    sink="fences"    a request with a lower epoch than the newest that it was told is refused
+    sink=None        it promises nothing
+
+An effect takes one argument, the request, and `key`, the idempotency key. It raises
+`DidNotHappen` where it knows that nothing was sent, and `Declined` where the other side said
+no. Whatever else it raises leaves a doubt: the request may have arrived.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from hashlib import sha256
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
+
+from remit.canonical import encode
+from remit.engine.declared.flow import is_async
+from remit.engine.declared.place import check_not_bare
+from remit.errors import DeclarationRefused, NotBuilt
+from remit.facts.names import check_name
+from remit.facts.value import Codec, codec_of_parameter, codec_of_return
+
+T = TypeVar("T")
+
+Reversal = Literal["reversible", "compensable", "irreversible"]
+Doubt = Literal["probe", "resend", "ask"]
+Sink = Literal["dedupes", "fences"]
+
+REQUEST_BYTES_MAX = 16 * 1024 * 1024  # refused before the effect; outcomes never are
+
+_CONNECTOR_TAG = b"remit/connector/1\n"
+
+
+class DidNotHappen(Exception):
+    """Raised by an effect or a probe that knows that nothing was sent: it may be called again."""
+
+
+class Declined(Exception):
+    """Raised by an effect to which the other side said no: it is settled as failed and not called again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed(Generic[T]):
+    """A probe's answer: it happened, and this is its outcome."""
+
+    outcome: T
+
+
+@dataclass(frozen=True, slots=True)
+class NotLanded:
+    """A probe's answer: the other side knows nothing of this key."""
+
+
+class Outward(Generic[T]):
+    """What a run does at the boundary, as the gate sees it: by name and version, with a request as bytes."""
+
+    name: str
+    fn: Callable[..., Any]
+    version: str
+    connector: str  # digest of where it goes
+    business_key: str | None
+    request_codec: Codec[Any]
+    codec: Codec[Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The plain function, for tests and use outside a run. Raises CallRefused inside one."""
+        check_not_bare(self.name)
+        return self.fn(*args, **kwargs)
+
+    def check_function(self) -> None:
+        """Raises DeclarationRefused."""
+        fn: object = self.fn
+        if not callable(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise refused(self.name, "function", "it needs a function that returns one outcome")
+        version: object = self.version
+        if not isinstance(version, str) or not version:
+            raise refused(self.name, "version", "its version is text, and not empty")
+
+
+class Effect(Outward[T]):
+    """Something that reaches the outside world. Made by `@remit.effect`; called by `run.effect`."""
+
+    def __init__(
+        self,
+        name: str,
+        fn: Callable[..., Any],
+        *,
+        reversal: Reversal = "irreversible",
+        doubt: Doubt = "ask",
+        probe: Callable[..., Any] | None = None,
+        sink: Sink | None = None,
+        lands_within: timedelta | None = None,
+        business_key: str | None = None,
+        version: str = "1",
+        connector: str = "",
+        timeout: timedelta | None = None,
+        undo: object = None,
+    ) -> None:
+        self.name, self.fn = check_name(name, "effect name"), fn
+        self.reversal, self.doubt, self.probe, self.sink = reversal, doubt, probe, sink
+        self.business_key, self.version, self.timeout = business_key, version, timeout
+        self.lands_within = lands_within
+        if undo is not None:
+            raise NotBuilt(f"Effect {name!r} has an undo, and this version can't undo; nothing was declared.")
+        self._check()
+        self.is_async = is_async(fn)
+        self.takes = _takes(name, fn)
+        self.is_probe_fenced = sink == "fences" and probe is not None and takes_epoch(probe)
+        if sink == "fences" and "epoch" not in self.takes:
+            raise refused(name, "sink", 'sink="fences" needs a function that takes `epoch` and tells the other side')
+        self.request_codec: Codec[Any] = codec_of_parameter(fn, 0)
+        self.codec: Codec[Any] = codec_of_return(fn)
+        self.connector = connector_digest(fn, {"connector": connector, "doubt": doubt, "sink": sink})
+        self.__doc__ = fn.__doc__
+
+    def __repr__(self) -> str:
+        return f"<effect {self.name}>"
+
+    def _check(self) -> None:
+        name = self.name
+        self.check_function()
+        for field, value, known in (
+            ("reversal", self.reversal, get_args(Reversal)),
+            ("doubt", self.doubt, get_args(Doubt)),
+            ("sink", self.sink, (None, *get_args(Sink))),
+        ):
+            if value not in known:
+                raise refused(name, field, f"{field} {value!r} is none of {', '.join(map(str, known))}")
+        if (self.doubt == "probe") != (self.probe is not None):
+            raise refused(name, "probe", 'doubt="probe" and a function `probe=` go together')
+        if self.doubt == "resend" and self.sink != "dedupes":
+            raise refused(name, "doubt", 'doubt="resend" needs sink="dedupes": a second request must do nothing')
+        for field, length in (("lands_within", self.lands_within), ("timeout", self.timeout)):
+            if length is not None and length <= timedelta(0):
+                raise refused(name, field, f"{field} must be longer than nothing")
+
+
+class Declare(Protocol):
+    """What makes an effect of a function, asynchronous or not; its outcome keeps its type."""
+
+    @overload
+    def __call__(self, fn: Callable[..., Coroutine[Any, Any, T]], /) -> Effect[T]: ...
+    @overload
+    def __call__(self, fn: Callable[..., T], /) -> Effect[T]: ...
+
+
+@overload
+def effect(fn: Callable[..., Coroutine[Any, Any, T]], /) -> Effect[T]: ...
+@overload
+def effect(fn: Callable[..., T], /) -> Effect[T]: ...
+@overload
+def effect(
+    *,
+    name: str | None = None,
+    reversal: Reversal = "irreversible",
+    doubt: Doubt = "ask",
+    probe: Callable[..., Any] | None = None,
+    sink: Sink | None = None,
+    lands_within: timedelta | None = None,
+    business_key: str | None = None,
+    version: str = "1",
+    connector: str = "",
+    timeout: timedelta | None = None,
+    undo: object = None,
+) -> Declare: ...
+def effect(
+    fn: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    reversal: Reversal = "irreversible",
+    doubt: Doubt = "ask",
+    probe: Callable[..., Any] | None = None,
+    sink: Sink | None = None,
+    lands_within: timedelta | None = None,
+    business_key: str | None = None,
+    version: str = "1",
+    connector: str = "",
+    timeout: timedelta | None = None,
+    undo: object = None,
+) -> Any:
+    """Declare an effect: `@remit.effect(doubt="probe", probe=find_order, sink="dedupes")`.
+
+    The function takes the request and `key` (and `epoch`, if it has such a parameter, for sinks that fence).
+    probe: takes the same and returns `Landed(outcome)` or `NotLanded()`; whatever else it does, the doubt stays. Where
+        the sink fences, "not landed" is final only from a probe that takes `epoch` and raises the fence by it.
+    lands_within: the longest that a request under way may take to land once its sender is dead.
+    business_key: field of the request that no two runs may use ("invoice"). version, connector: of what it talks to;
+        an approval is bound to both. timeout: of one call; after it the effect is in doubt.
+    Raises DeclarationRefused (`effect.doubt`, `.probe`, `.sink`, `.reversal`, `.parameters` ...), NotBuilt for `undo`.
+    """
+
+    def declare(function: Callable[..., Any]) -> Effect[Any]:
+        return Effect(
+            str(name or getattr(function, "__name__", "")),
+            function,
+            reversal=reversal,
+            doubt=doubt,
+            probe=probe,
+            sink=sink,
+            lands_within=lands_within,
+            business_key=business_key,
+            version=version,
+            connector=connector,
+            timeout=timeout,
+            undo=undo,
+        )
+
+    return cast(Declare, declare) if fn is None else declare(fn)
+
+
+def connector_digest(fn: Callable[..., Any], told: dict[str, object]) -> str:
+    """Digest of where an effect goes: its function, and what it says of the other side."""
+    where = f"{fn.__module__}.{fn.__qualname__}" if hasattr(fn, "__qualname__") else type(fn).__qualname__
+    return sha256(_CONNECTOR_TAG + encode({**told, "function": where})).hexdigest()
+
+
+def _takes(name: str, fn: Callable[..., Any]) -> frozenset[str]:
+    """Which of `key` and `epoch` the function wants. Raises DeclarationRefused."""
+    parameters = list(inspect.signature(fn).parameters.values())
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "key"]
+    named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)} & {"key", "epoch"}
+    others = [p for p in positional if p.name != "epoch"]
+    if len(others) != 1 or "key" not in named:
+        raise refused(name, "parameters", "it takes one request and `key`: `def pay(order: Order, *, key: str)`")
+    return frozenset(named)
+
+
+def takes_epoch(fn: Callable[..., Any]) -> bool:
+    """Whether a function wants the attempt's epoch."""
+    return "epoch" in inspect.signature(fn).parameters
+
+
+def refused(name: str, field: str, what: str) -> DeclarationRefused:
+    """The error for one wrong part of a declared effect."""
+    return DeclarationRefused(f"Effect {name!r} can't be declared: {what}.", code=f"effect.{field}")

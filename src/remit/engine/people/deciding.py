@@ -1,0 +1,262 @@
+"""Deciding: a person answers a question, once, having seen what it is about.
+
+    inbox    questions that wait, each read from its verified journal
+    decide   checks the decider, what they saw and whether the question still stands; then posts
+
+A question is found by its id, which is unguessable and no capability: whoever decides must hold
+the role now. The decision names the very question by its hash, and the roles that were held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import msgspec
+
+from remit.authority.difference import Difference, difference
+from remit.authority.directory import Authority
+from remit.engine.people.post import Letter, post
+from remit.engine.process.admit import Found, find
+from remit.engine.process.host import Host
+from remit.engine.process.outcome import detail
+from remit.engine.process.standing import refresh
+from remit.errors import ApprovalRefused, RunQuarantined, Tampered
+from remit.facts.boundary import AskView
+from remit.facts.judgement import Finding, Need
+from remit.facts.kinds import ApprovalDecided, GateJudged
+from remit.facts.view import RunView
+from remit.store.marks import Announce, CloseAsk
+from remit.store.protocol import AskFilter, AskRow
+
+Choice = Literal["approve", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a question rests on. as_of, until: microseconds UTC. value: as plain JSON."""
+
+    name: str
+    value: Any
+    as_of: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question to a person, as its verified journal tells it.
+
+    effect: declared name of the effect, "" for a question of the flow's own. call: which call of the run waits.
+    payload: the request as plain JSON: what an agent wrote in it is untrusted. difference: since it was asked last;
+    None at the first time. void: why the question before does not hold. roles: one of each group is needed.
+    asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
+    state: open, approved, denied, void, used. number: by which the inbox is paged.
+    """
+
+    id: str
+    run: str
+    flow: str
+    by: str
+    behalf: str | None
+    effect: str
+    call: str
+    payload: Any
+    difference: Difference | None
+    void: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    roles: tuple[tuple[str, ...], ...]
+    alone: bool
+    asked_at: int
+    until: int
+    findings: tuple[Finding, ...]
+    version: str
+    state: Literal["open", "approved", "denied", "void", "used"]
+    raw: bytes
+    number: int = 0
+
+
+async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
+    """Questions that wait, oldest first. A run that does not verify is set aside, and its question left out."""
+    rows = await host.store.list_asks(AskFilter(host.tenant, role, limit, after))
+    now, asks = host.clock.latest(), []
+    for row in rows:
+        try:
+            found = await find(host, row.run)
+        except (Tampered, RunQuarantined):
+            continue
+        ask = found.view.boundary.asks.get(row.ask)
+        if ask is not None and ask.is_open and now <= ask.asked.until:
+            asks.append(replace(shown(found.view, ask), number=row.number))
+    return asks
+
+
+async def read_ask(host: Host, ask_id: str) -> Ask:
+    """A question by its id, open or not. Raises ApprovalRefused `approval.absent`, Tampered, RunQuarantined."""
+    row = await _row(host, ask_id)
+    found = await find(host, row.run)
+    return replace(shown(found.view, _ask(found, ask_id)), number=row.number)
+
+
+async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: str, seen: str) -> Ask:
+    """Post a decision; the question that it answers.
+
+    seen: the version of the question as it was shown. Raises ApprovalRefused: `approval.absent`, `.decided`, `.void`,
+    `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written.
+    """
+    row = await _row(host, ask_id)
+    await refresh(host)
+
+    def write(found: Found) -> Letter:
+        authority = host.standing.authority
+        ask = _ask(found, ask_id)
+        _check_standing(host, found, ask, seen)
+        is_alone = _check_decider(authority, found.view, ask, by, choice)
+        fact = ApprovalDecided(
+            alone=is_alone,
+            ask=ask_id,
+            asked=ask.hash,
+            authority=authority.version,
+            choice=choice,
+            meaning=_meaning(ask, choice),
+            roles=authority.who(by).roles,
+        )
+        told = msgspec.json.encode({"ask": ask_id, "by": by, "choice": choice, "run": found.view.identity.run})
+        marks = (CloseAsk(ask_id), Announce("approval.decided", told))
+        return Letter(fact, detail(reason), marks, is_fenced=True)
+
+    found = await post(host, row.run, by=by, write=write)
+    return shown(found.view, _ask(found, ask_id))
+
+
+def shown(view: RunView, ask: AskView) -> Ask:
+    """A question as a person is shown it."""
+    asked, boundary, opened = ask.asked, view.boundary, view.opened
+    before = boundary.asks.get(asked.instead_of)
+    judged = _judged(view, ask)
+    needs = judged.question.needs if judged is not None else []
+    immaterial = sorted(set.intersection(*(set(need.immaterial) for need in needs))) if needs else []
+    return Ask(
+        id=asked.ask,
+        run=view.identity.run,
+        flow=opened.flow,
+        by=opened.by,
+        behalf=opened.behalf,
+        effect=asked.bound.effect,
+        call=asked.call,
+        payload=msgspec.json.decode(ask.request),
+        difference=None if before is None else difference(before.request, ask.request, immaterial),
+        void=() if before is None else tuple(before.voided),
+        evidence=tuple(_evidence(view, name, digest) for name, digest in asked.bound.evidence.items()),
+        roles=tuple(tuple(group) for group in asked.bound.roles),
+        alone=_may_alone(needs),
+        asked_at=ask.at,
+        until=asked.until,
+        findings=tuple(judged.verdict.findings) if judged is not None else (),
+        version=ask.hash,
+        state=_state(ask),
+        raw=ask.request,
+    )
+
+
+async def _row(host: Host, ask_id: str) -> AskRow:
+    row = await host.store.read_ask(host.tenant, ask_id)
+    if row is None:
+        raise ApprovalRefused(f"There is no question {ask_id!a}; nothing was done.", code="approval.absent")
+    return row
+
+
+def _ask(found: Found, ask_id: str) -> AskView:
+    ask = found.view.boundary.asks.get(ask_id)
+    if ask is None:
+        raise ApprovalRefused(f"There is no question {ask_id!a}; nothing was done.", code="approval.absent")
+    return ask
+
+
+def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
+    """Whether the question is still the one that was shown, and still open."""
+    asked = ask.asked
+    if ask.decided is not None:
+        told = f"{ask.decided.by} said {ask.decided.fact.choice}"
+        raise ApprovalRefused(f"The question was answered already: {told}; nothing was done.", code="approval.decided")
+    if ask.voided or ask.used_by:
+        later = found.view.boundary.last_ask_of(asked.call)
+        now = "" if later is None or later is ask else f" It is asked anew as {later.asked.ask}."
+        why = ", ".join(ask.voided) or "it was used"
+        raise ApprovalRefused(f"The question holds no longer ({why}); nothing was done.{now}", code="approval.void")
+    if seen != ask.hash:
+        raise ApprovalRefused("What was shown is not what is asked now; nothing was done.", code="approval.stale")
+    if max(host.clock.latest(), found.view.last_at) > asked.until:
+        raise ApprovalRefused("The time for an answer is over; nothing was done.", code="approval.expired")
+
+
+def _check_decider(authority: Authority, view: RunView, ask: AskView, by: str, choice: Choice) -> bool:
+    """Whether this person may answer; True where it is one of those for whom the run acts, as the rule allows.
+
+    One of the groups that are asked suffices for a no; for a yes one person has to hold a role of each.
+    """
+    who, asked = authority.who(by), ask.asked
+    if not by.startswith("user:"):
+        raise ApprovalRefused(f"{by!r} is not a person; nothing was done.", code="approval.decider")
+    if who.disabled:
+        raise ApprovalRefused(f"{by!r} is disabled; nothing was done.", code="approval.disabled")
+    judged = _judged(view, ask)
+    groups = asked.bound.roles
+    served = [sorted(set(group) & set(who.roles)) for group in groups]
+    if not all(served) and (choice == "approve" or not any(served)):
+        raise _lacking(by, groups, served)
+    risk = judged.question.risk if judged is not None else "high"
+    for serving in filter(None, served):
+        since = [at for role in serving if (at := authority.granted_at(by, role)) is not None]
+        if risk not in ("low", "medium") and min(since) > asked.authority:
+            what = f"{by!r} was given the role after the question was asked"
+            raise ApprovalRefused(f"{what}; at high risk that is too late; nothing was done.", code="approval.role_new")
+    person = authority.person_of(by)
+    selves = [p for p in (view.opened.by, view.opened.behalf) if p is not None]
+    if person not in [authority.person_of(p) for p in selves]:
+        return False
+    if not _may_alone(judged.question.needs if judged is not None else ()):
+        raise ApprovalRefused(f"{by!r} would approve its own run; nothing was done.", code="approval.self")
+    return True
+
+
+def _lacking(by: str, groups: list[list[str]], served: list[list[str]]) -> ApprovalRefused:
+    """What this person would have to hold as well."""
+    missing = [" or ".join(group) for group, serving in zip(groups, served, strict=True) if not serving]
+    error = ApprovalRefused(f"{by!r} does not hold {' and '.join(missing)}; nothing was done.", code="approval.role")
+    if len(groups) > 1:
+        error.hint = "A yes needs one person with a role of each group that is asked; for a no, one group suffices."
+    return error
+
+
+def _judged(view: RunView, ask: AskView) -> GateJudged | None:
+    return view.boundary.asked_for.get(ask.asked.ask)
+
+
+def _may_alone(needs: Sequence[Need]) -> bool:
+    return bool(needs) and all(need.alone for need in needs)
+
+
+def _meaning(ask: AskView, choice: Choice) -> str:
+    """What is said by it, in words that do not depend on what an agent wrote."""
+    what = f"{ask.asked.bound.effect} as {ask.asked.call}" if ask.asked.bound.effect else ask.asked.call
+    return f"{what} may happen, once, exactly as shown" if choice == "approve" else f"{what} must not happen"
+
+
+def _evidence(view: RunView, name: str, digest: str) -> Evidence:
+    """As the question is bound to it, whatever was stated under this name elsewhere or since."""
+    known = view.boundary.evidence_with(digest)
+    if known is None:
+        return Evidence(name, None, 0, 0)
+    value, fact = known
+    return Evidence(name, msgspec.json.decode(value), fact.as_of, fact.until)
+
+
+def _state(ask: AskView) -> Literal["open", "approved", "denied", "void", "used"]:
+    if ask.voided:
+        return "void"
+    if ask.used_by:
+        return "used"
+    if ask.decided is None:
+        return "open"
+    return "approved" if ask.decided.fact.choice == "approve" else "denied"

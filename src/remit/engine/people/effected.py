@@ -1,0 +1,78 @@
+"""Effects of runs, as people look for them: which happened, which did not, and which nobody knows of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from remit.engine.process.admit import Found, find, is_holder_dead
+from remit.engine.process.host import Host
+from remit.engine.process.outcome import detail_of
+from remit.errors import RunQuarantined, Tampered
+from remit.facts.boundary import EffectView
+from remit.facts.machine import Status
+from remit.store.protocol import RunFilter
+
+
+@dataclass(frozen=True, slots=True)
+class Effected:
+    """One call of an effect. state: `in_doubt` also while it is under way. at: microseconds UTC, of its intention.
+
+    key: idempotency key that the outside was given. request: plain JSON. outcome: of one that happened, else None.
+    detail: why it failed or did not happen. found: how a doubt was ended: probe, person, "" for none.
+    """
+
+    run: str
+    call: str
+    effect: str
+    state: str
+    key: str
+    at: int
+    calls: int
+    request: Any
+    outcome: Any
+    detail: str
+    found: str
+
+
+async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) -> list[Effected]:
+    """Effects of a run, in order; or, without one, those in doubt of all runs. Raises RunAbsent, Tampered."""
+    if run is not None:
+        return [told for told in _of(await find(host, run)) if not in_doubt or told.state == "in_doubt"]
+    rows = []
+    for status in (Status.IN_DOUBT, Status.RUNNING):
+        rows += await host.store.list_rows(RunFilter(host.tenant, status=status, quarantined=False, limit=limit))
+    found: list[Effected] = []
+    for row in rows:
+        if row.worker is not None and not await is_holder_dead(host, row.worker):
+            continue  # it is under way, and will say so itself
+        try:
+            found += [told for told in _of(await find(host, row.run)) if told.state == "in_doubt"]
+        except (Tampered, RunQuarantined):
+            continue
+    return found[:limit]
+
+
+def _of(found: Found) -> list[Effected]:
+    return [_told(found.view.identity.run, effect) for effect in found.view.boundary.effects.values()]
+
+
+def _told(run: str, effect: EffectView) -> Effected:
+    settled = effect.settled
+    is_kept = settled is not None and settled.state == "ok" and settled.lost is None
+    outcome = msgspec.json.decode(effect.outcome) if is_kept and effect.outcome is not None else None
+    return Effected(
+        run=run,
+        call=effect.name,
+        effect=effect.intended.effect,
+        state=effect.state,
+        key=effect.intended.key,
+        at=effect.at,
+        calls=effect.calls,
+        request=msgspec.json.decode(effect.request),
+        outcome=outcome,
+        detail="" if settled is None or is_kept else detail_of(effect.outcome),
+        found="" if settled is None else settled.found,
+    )

@@ -1,0 +1,92 @@
+"""Posting: whoever does not hold a run leaves what it has to say in lane `post`.
+
+The whole journal is verified first. The entry is appended by comparing the lane's head, so that
+whether it is still valid is decided on what stands there; whoever was slower looks again. It
+runs no flow and needs no lease. The next attempt takes it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from remit.engine.process.admit import Found, find
+from remit.engine.process.host import Host
+from remit.engine.process.reserved import TRIES
+from remit.engine.process.salt import draw_salt
+from remit.engine.process.standing import refresh
+from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.posts import notice
+from remit.errors import LeaseLost, Moved, Refused, StoreUnavailable
+from remit.facts import kinds
+from remit.facts.entry import Pen
+from remit.facts.fact import Fact
+from remit.facts.machine import ENDED
+from remit.store.marks import Fence, Mark
+from remit.store.protocol import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """One entry for lane `post`, and what must still be true when it is written."""
+
+    fact: Fact
+    value: bytes
+    marks: tuple[Mark, ...] = ()
+    is_fenced: bool = False  # it rests on directory and policy as they were read
+
+
+async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter]) -> Found:
+    """Append what `write` makes of the verified run; the run as it was before.
+
+    write: checks whether it is still valid and raises Refused where not. Raises RunAbsent, RunQuarantined, Tampered,
+    Refused `run.ended`, ClockJumped, StoreUnavailable: nothing was written.
+    """
+    for _ in range(TRIES):
+        if host.standing.run_key:
+            await refresh(host)
+        else:
+            host.clock.saw(await host.store.now())
+        host.clock.check()
+        found = await find(host, run)
+        _check_open(found)
+        letter = write(found)
+        fence = host.standing.fence if letter.is_fenced else None
+        try:
+            await host.store.append(_unit(host, found, letter, by=by, fence=fence))
+        except (LeaseLost, Moved):
+            continue  # somebody posted, the run ended, or the directory moved: look again
+        await _tell(host, found.row.run_key)
+        return found
+    raise StoreUnavailable(f"Nothing was written: run {run!r} moved {TRIES} times in between.")
+
+
+def _check_open(found: Found) -> None:
+    view = found.view
+    if view.status in ENDED:
+        run = view.identity.run
+        raise Refused(
+            f"Run {run!r} is {view.status}; nothing was done.",
+            code="run.ended",
+            hint=f"It is over: see `remit show {run}`.",
+        )
+
+
+def _unit(host: Host, found: Found, letter: Letter, *, by: str, fence: Fence | None) -> Unit:
+    row = found.row
+    pen = Pen(found.view.identity, lane="post", by=by, epoch=0, head=row.post_head, seq=row.post_seq)
+    kind, body = type(letter.fact).__name__, kinds.write(letter.fact)
+    # A clock that was set back must not make an answer older than its question.
+    at = max(host.clock.latest(), found.view.last_at)
+    entry = pen.seal(kind, body, at=at, value=(draw_salt(), letter.value))
+    return Unit(row.run_key, "post", row.post_head, pen.head, pen.seq, [entry], None, fence=fence, marks=letter.marks)
+
+
+async def _tell(host: Host, run_key: int) -> None:
+    """A turn of this very process hears of it at once."""
+    turn = host.turns.get(run_key)
+    if turn is not None:
+        try:
+            await notice(turn)
+        except AttemptClosed:
+            return  # that turn is over, and says so itself

@@ -1,0 +1,100 @@
+"""Recounting: what the journals say was taken of ceilings and which business keys they hold, beside the tables.
+
+No chain covers these tables, so whoever can write the database can free a key or empty a ceiling.
+That shows here afterwards, by the journals of the newest runs; nothing is changed, and no crossing
+asks for it. What runs beyond those took is not known, so only a table that has too little is wrong.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from remit.engine.boundary.question import is_shared
+from remit.engine.process.admit import read_stored, verify
+from remit.engine.process.host import Host
+from remit.errors import RunAbsent, Tampered
+from remit.facts.view import RunView
+from remit.store.protocol import Checkup, RunFilter, RunRow
+
+RUNS_MAX = 1_000
+PAGE = 200
+TRIES = 3  # runs go on while they are counted
+NAMED_MAX = 5
+
+_HINT = "Restore these tables from a backup of the same moment as the runs; find out who wrote to the database."
+
+
+@dataclass(slots=True)
+class _Told:
+    """What journals say: minor units by scope, and the holder by digest of the business key."""
+
+    runs: int = 0
+    unread: int = 0  # quarantined, or they do not verify
+    used: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    held: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+async def recount(host: Host) -> list[Checkup]:
+    """Two findings: ceilings, business keys. Reads the newest RUNS_MAX runs of this tenant."""
+    for _ in range(TRIES):
+        told = await _count(host)
+        less = [scope for scope, used in told.used.items() if await host.store.read_used(host.tenant, scope) < used]
+        lost = [holder for key, holder in told.held.items() if not await _is_held(host, key, holder)]
+        if not less and not lost:
+            break
+    over = f"by the journals of the newest {told.runs:,} runs"
+    without = f", without {told.unread:,} that do not verify" if told.unread else ""
+    seen = f"{len(told.used):,} counted {over}{without}" if not less else f"{_named(less)}: more was taken {over}"
+    keys = [f"{call} of run {run}" for run, call in lost]
+    found = f"{len(told.held):,} held {over}{without}" if not lost else f"{_named(keys)}: its key is not held any more"
+    return [
+        Checkup("ceilings", not less, seen, _HINT if less else ""),
+        Checkup("business keys", not lost, found, _HINT if lost else ""),
+    ]
+
+
+async def _count(host: Host) -> _Told:
+    told, before = _Told(), None
+    while told.runs < RUNS_MAX:
+        rows = await host.store.list_rows(RunFilter(host.tenant, limit=PAGE, before_key=before))
+        for row in rows:
+            _add(told, await _view(host, row))
+        if len(rows) < PAGE:
+            break
+        before = rows[-1].run_key
+    return told
+
+
+async def _view(host: Host, row: RunRow) -> RunView | None:
+    if row.quarantined:
+        return None
+    try:
+        return verify(host.store.ledger.origin, await read_stored(host, row.run))
+    except (Tampered, RunAbsent):
+        return None
+
+
+def _add(told: _Told, view: RunView | None) -> None:
+    told.runs += 1
+    if view is None:
+        told.unread += 1
+        return
+    for effect in view.boundary.effects.values():
+        if effect.state not in ("ok", "in_doubt"):
+            continue  # what it took was given back
+        for taken in effect.intended.reserved:
+            if is_shared(taken.scope):
+                told.used[taken.scope] += taken.amount
+        if effect.intended.business:
+            told.held[effect.intended.business] = view.identity.run, effect.name
+
+
+async def _is_held(host: Host, key: str, holder: tuple[str, str]) -> bool:
+    row = await host.store.read_key(host.tenant, key)
+    return row is not None and (row.run, row.call) == holder
+
+
+def _named(what: list[str]) -> str:
+    more = f" and {len(what) - NAMED_MAX:,} more" if len(what) > NAMED_MAX else ""
+    return ", ".join(sorted(what)[:NAMED_MAX]) + more

@@ -1,0 +1,100 @@
+"""Resolving: a person found out what became of an effect in doubt, and says so, once.
+
+Nothing is called. The word is posted with the evidence for it; the next attempt takes it up
+and settles the effect by it. "It did not happen" is as good as a yes to a second call, so that
+whoever says so is held to what a yes is held to: a person whom the directory knows, none of
+those for whom the run acts, and with a role that the effect's approval was asked of.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from remit.authority.directory import Authority
+from remit.engine.people.post import Letter, post
+from remit.engine.process.admit import Found, is_holder_dead
+from remit.engine.process.host import Host
+from remit.engine.process.standing import refresh
+from remit.errors import Refused
+from remit.facts.boundary import EffectView
+from remit.facts.kinds import DoubtResolved
+from remit.facts.value import codec_for
+from remit.store.marks import Announce
+
+_PLAIN = codec_for(object)
+
+
+async def resolve(
+    host: Host, run: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any
+) -> None:
+    """Say what became of an effect. outcome: of one that happened, plain JSON types.
+
+    Raises Refused: `doubt.absent` (no such effect, or it is settled), `doubt.under_way` (a living worker is at it, or
+    its call has not returned), `doubt.resolved` (somebody said so already), `doubt.evidence`, `doubt.decider`,
+    `doubt.self`, `doubt.role`; ValueRefused: nothing was written.
+    """
+    await refresh(host)
+    if not evidence.strip():
+        raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
+    data, _ = _PLAIN.write({"evidence": evidence, "outcome": outcome}, where=f"the outcome of {call}")
+    row = await host.store.read_row(host.tenant, run)
+    is_held = row is not None and row.worker is not None and not await is_holder_dead(host, row.worker)
+
+    def write(found: Found) -> Letter:
+        authority = host.standing.authority
+        _check_person(authority, by)
+        effect = found.view.boundary.effects.get(call)
+        if effect is None or effect.settled is not None:
+            state_now = "was never intended" if effect is None else f"is settled: {effect.state}"
+            raise Refused(f"{call!r} of run {run!r} {state_now}; nothing was done.", code="doubt.absent", hint=_SEE)
+        if effect.intention in found.view.boundary.resolved:
+            told = found.view.boundary.resolved[effect.intention]
+            raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=_SEE)
+        if is_held and found.row.worker is not None:
+            raise Refused(f"A worker is at {call!r}; nothing was done.", code="doubt.under_way", hint="Wait for it.")
+        if effect.intention in host.outstanding:
+            raise Refused(
+                f"The call of {call!r} has not returned in this process; nothing was done.",
+                code="doubt.under_way",
+                hint="It may still happen: wait until it returned, or end this process.",
+            )
+        _check_decider(authority, found, effect, by)
+        fact = DoubtResolved(call=call, intended=effect.intention, state=state)
+        told_ = msgspec.json.encode({"by": by, "call": call, "run": run, "state": state})
+        return Letter(fact, data, (Announce("doubt.resolved", told_),), is_fenced=True)
+
+    await post(host, run, by=by, write=write)
+
+
+def _check_person(authority: Authority, by: str) -> None:
+    who = authority.who(by)
+    if by.startswith("user:") and who.known and not who.disabled:
+        return
+    has_people = any(principal.startswith("user:") for principal in authority.directory)
+    hint = _WHO if has_people else f"The directory knows nobody yet: have {by} granted a role, `remit grant`."
+    raise Refused(f"{by!r} is no person who may say so; nothing was done.", code="doubt.decider", hint=hint)
+
+
+def _check_decider(authority: Authority, found: Found, effect: EffectView, by: str) -> None:
+    """What a yes to this effect would be held to. alone: where they may approve themselves, they may say this."""
+    opened, needs = found.view.opened, effect.judged.question.needs
+    person, is_alone = authority.person_of(by), bool(needs) and all(need.alone for need in needs)
+    if not is_alone and person in [authority.person_of(p) for p in (opened.by, opened.behalf) if p is not None]:
+        raise Refused(
+            f"{by!r} would say what became of its own run; nothing was done.",
+            code="doubt.self",
+            hint="Somebody for whom the run does not act says what they found out.",
+        )
+    roles = sorted({role for need in needs for role in need.roles})
+    if roles and not set(roles) & set(authority.who(by).roles):
+        raise Refused(
+            f"{by!r} holds none of the roles that were asked for this effect; nothing was done.",
+            code="doubt.role",
+            hint=f"A holder of {' or '.join(roles)} says what they found out.",
+        )
+
+
+_WHO = "A person says so whom the directory knows and who is not disabled."
+_SEE = "See `remit effects RUN`."

@@ -1,0 +1,155 @@
+"""Admission: a run is opened, or found and verified, before anybody takes a turn at it.
+
+    open_run   RunOpened is durable before it returns; an id that is taken opens nothing
+    find       the whole journal, both lanes, verified and folded; refused when one thing moved
+    claim      hold the run under an epoch one higher, at once where the holder is proven dead
+
+Nothing is written before a journal verified. A claim moves lease columns only, and it is
+granted on the epoch that was read: whoever appended in between made it fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from remit.engine.declared.flow import Flow
+from remit.engine.process.host import Host
+from remit.engine.process.incidents import quarantine
+from remit.engine.process.journal import read_journal
+from remit.engine.process.liveness import is_proven_dead
+from remit.engine.process.opening import draw_up
+from remit.engine.process.standing import look
+from remit.errors import (
+    ExecutorMismatch,
+    FlowMismatch,
+    InputMismatch,
+    RunAbsent,
+    RunQuarantined,
+    StoreError,
+    Tampered,
+)
+from remit.facts import chain
+from remit.facts.kinds import RunOpened
+from remit.facts.names import RESERVED_PREFIX
+from remit.facts.view import RunView, fold
+from remit.store.protocol import Claim, RunRow, Stored
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a caller asks for: this run, with this input, in these names."""
+
+    run: str
+    by: str
+    behalf: str | None
+    input: bytes
+    may_open: bool = True  # False: only a run that is there is gone on with
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A run whose journal verified, and the row that it was read with."""
+
+    row: RunRow
+    view: RunView
+
+
+async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
+    """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
+    authority = (await look(host)).authority
+    host.clock.check()
+    now = host.clock.latest()  # a window that begins in the past would be over early
+    opened = RunOpened(
+        by=order.by,
+        behalf=order.behalf,
+        contract=flow.pin,
+        flow=flow.name,
+        policy=authority.policy_digest or None,
+        window_end=now + flow.contract.window_us,
+    )
+    made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held)
+    row = await host.store.open_run(made)
+    return None if row is None else Found(row, RunView(identity, opened, order.input, now, last_at=now))
+
+
+async def read_stored(host: Host, run: str) -> Stored:
+    """The run as it is stored, in one snapshot and not verified. Raises RunAbsent."""
+    row = await host.store.read_row(host.tenant, run)
+    stored = await host.store.read_run(row.run_key) if row is not None else None
+    if stored is None:
+        raise RunAbsent(f"There is no run {run!r}; nothing was done.")
+    return stored
+
+
+async def find(host: Host, run: str) -> Found:
+    """The run, read and verified whole.
+
+    Raises RunAbsent, RunQuarantined, or Tampered: then this run is quarantined, and nothing else is touched.
+    """
+    if run.startswith(RESERVED_PREFIX):  # no run, and setting it aside would keep incidents from being written
+        raise RunAbsent(f"{run!r} is a journal of Remit's own and no run; nothing was done.")
+    stored = await read_stored(host, run)
+    if stored.row.quarantined:
+        raise RunQuarantined(f"Run {run!r} is quarantined: its journal did not verify; nothing was done.")
+    try:
+        view = verify(host.store.ledger.origin, stored)
+        host.clock.note(view.last_at)
+        return Found(stored.row, view)
+    except Tampered as exc:
+        try:
+            await quarantine(host, stored.row, exc)
+        except StoreError as unwritten:
+            exc.add_note(f"It could not be set aside: {unwritten.message}")  # the next attempt finds it again
+        raise
+
+
+def verify(origin: str, stored: Stored) -> RunView:
+    """Chain, heads, moves and the row's own columns. Raises Tampered."""
+    row, (identity, journal) = stored.row, read_journal(origin, stored)
+    view = fold(identity, journal)
+    told = (view.status, view.code, view.opened.by, view.opened_at, view.opened.window_end)
+    shown = (row.status, row.code, row.by, row.opened_at, row.window_end)
+    if told != shown or row.epoch < view.epoch:
+        raise chain.tampered(identity, "run.index", f"the row says {shown}, the journal {told}", "main", row.seq)
+    return view
+
+
+def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
+    """The caller asks for this very run. Raises FlowMismatch, ExecutorMismatch, InputMismatch; nothing was done."""
+    check_flow(view, flow)
+    run, opened = view.identity.run, view.opened
+    if (opened.by, opened.behalf) != (order.by, order.behalf):
+        raise ExecutorMismatch(
+            f"Run {run!r} was opened by {_who(opened.by, opened.behalf)}, not {_who(order.by, order.behalf)}; "
+            "nothing was done."
+        )
+    if view.input != order.input:
+        raise InputMismatch(f"Run {run!r} was opened with another input; nothing was done.")
+
+
+def check_flow(view: RunView, flow: Flow[Any]) -> None:
+    """The run belongs to this flow. Raises FlowMismatch; nothing was done."""
+    run, opened = view.identity.run, view.opened
+    if opened.flow != flow.name:
+        raise FlowMismatch(f"Run {run!r} belongs to flow {opened.flow!r}, not {flow.name!r}; nothing was done.")
+
+
+async def claim(host: Host, row: RunRow) -> RunRow | None:
+    """Hold the run; None where a living worker does, or somebody was faster. The caller has this process's turn."""
+    holder = row.worker
+    # With the turn being ours, a lease of our own is one that an earlier attempt could not give back.
+    is_gone = holder is not None and (holder == host.worker or await is_holder_dead(host, holder))
+    return await host.store.claim(
+        Claim(row.run_key, row.epoch, host.worker, host.lease_ms, dead=holder if is_gone else None)
+    )
+
+
+async def is_holder_dead(host: Host, worker: str) -> bool:
+    """Whether a worker is proven dead. False says "alive or unknown"."""
+    known = await host.store.read_worker(worker)
+    return known is not None and is_proven_dead(known)
+
+
+def _who(by: str, behalf: str | None) -> str:
+    return f"{by} for {behalf}" if behalf else by

@@ -1,0 +1,89 @@
+"""What all attempts of one process share: the store, the clock, the leases, the threads."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from remit.authority.directory import Authority
+from remit.canonical import INTEGER_MAX
+from remit.clock import Clock
+from remit.engine.process.hours import Hours
+from remit.engine.process.lease import Keeper
+from remit.errors import Refused
+from remit.store.marks import Fence
+from remit.store.protocol import Store, WorkerRow
+
+if TYPE_CHECKING:
+    from remit.engine.turn.turn import Turn
+
+
+class WholeClock:
+    """A clock of somebody else's, held to what a header can state: a whole number of microseconds from 0 to 2**53."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def now(self) -> int:
+        """Raises Refused where the clock gives anything else: an entry of such a time could never be read again."""
+        at = self._clock.now()
+        if type(at) is not int or not 0 <= at <= INTEGER_MAX:
+            raise Refused(
+                f"The clock gave {at!r}, not whole microseconds since 1970; nothing was written.",
+                code="clock.reading",
+                hint="Let the clock's `now` return an int, as `time.time_ns() // 1_000` is.",
+            )
+        return at
+
+
+@dataclass(slots=True)
+class Standing:
+    """Directory and policy as this process read them last. Moved on by `engine.standing`."""
+
+    authority: Authority = field(default_factory=Authority)
+    run_key: int = 0  # of `remit:authority`; 0 while that was not looked for
+    origin: str = ""  # of the ledger that it was looked for in
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def fence(self) -> Fence:
+        """What must still be true when something that rests on this authority is committed."""
+        return Fence(self.run_key, self.authority.version)
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One opened runtime. Belongs to one event loop.
+
+    under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
+    turns: those that this process takes, by run key, to be told what was posted for them.
+    outstanding: intentions whose plain function runs in a thread, also after its call was given up as too late.
+    incidents: held while this process writes one, so that its own writers do not overtake each other.
+    """
+
+    store: Store
+    clock: Hours
+    tenant: str
+    me: WorkerRow
+    lease_ms: int
+    keeper: Keeper
+    threads: Executor
+    under_way: dict[str, asyncio.Event] = field(default_factory=dict)
+    turns: dict[int, Turn] = field(default_factory=dict)
+    standing: Standing = field(default_factory=Standing)
+    outstanding: set[str] = field(default_factory=set)
+    incidents: asyncio.Lock = field(default_factory=asyncio.Lock)
+    known: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def worker(self) -> str:
+        """The worker that this process is to the store."""
+        return self.me.worker
+
+    async def introduce(self) -> None:
+        """Tell the store who works here, before a run is held. A runtime that only looks writes nothing."""
+        if not self.known.is_set():
+            await self.store.put_worker(self.me)
+            self.known.set()

@@ -1,0 +1,66 @@
+"""Incidents: a run whose journal did not verify is set aside, and nothing else is touched.
+
+The quarantine is an overlay: an entry in the journal `remit:incidents` and a flag on the
+run's row, written in one commit. The run's own bytes stay as they were found. It is lifted
+only when the restored bytes verify and an operator says so.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from remit.engine.process.host import Host
+from remit.engine.process.journal import read_journal
+from remit.engine.process.reserved import SELF, TRIES, row_of, unit_of
+from remit.errors import LeaseLost, Moved, StoreUnavailable, Tampered
+from remit.facts import chain, kinds
+from remit.facts.fact import Fact
+from remit.facts.kinds import QuarantineLifted
+from remit.facts.machine import RESERVED_KINDS
+from remit.store.marks import Announce
+from remit.store.protocol import RunRow, Stored
+
+INCIDENTS = "remit:incidents"
+
+_ANNOUNCED = {"RunQuarantined": "run.quarantined", "QuarantineLifted": "run.lifted"}
+
+_log = logging.getLogger("remit")
+
+
+async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
+    """Set a run aside and call for a person. Whoever holds it loses it."""
+    _log.critical("Run %r is quarantined: %s", row.run, str(found))
+    fact = kinds.RunQuarantined(code=found.code, gen=row.gen, lane=found.lane, run=row.run, seq=found.seq)
+    await _write(host, fact, found.message, by=SELF, overlay=(row.run_key, True))
+
+
+async def lift(host: Host, row: RunRow, *, by: str, reason: str) -> None:
+    """Clear the overlay of a run whose bytes were verified again by the caller."""
+    await _write(host, QuarantineLifted(gen=row.gen, run=row.run), reason, by=by, overlay=(row.run_key, False))
+
+
+async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> None:
+    """Append to the incidents, and read again when somebody was faster."""
+    async with host.incidents:
+        for _ in range(TRIES):
+            unit = unit_of(host, await row_of(host, INCIDENTS), fact, words, by=by)
+            unit.quarantine = overlay
+            unit.marks = (Announce(_ANNOUNCED[type(fact).__name__], msgspec.json.encode(fact)),)
+            try:
+                return await host.store.append(unit)
+            except (LeaseLost, Moved):
+                continue
+    raise StoreUnavailable(f"The incident could not be written: others wrote {TRIES} times in between.")
+
+
+def verify(origin: str, stored: Stored) -> list[chain.Read]:
+    """The incidents of a tenant, verified. Raises Tampered."""
+    identity, journal = read_journal(origin, stored)
+    for entry in journal.main[1:]:
+        if entry.header.kind not in RESERVED_KINDS[INCIDENTS]:
+            raise chain.tampered(
+                identity, "chain.move", f"{entry.header.kind} in {INCIDENTS}", "main", entry.header.seq
+            )
+    return journal.main[1:]

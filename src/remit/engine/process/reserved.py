@@ -1,0 +1,48 @@
+"""The journals that are Remit's own: `remit:incidents`, `remit:authority`.
+
+They hold facts about others and have no lease. An entry is appended by comparing the head;
+whoever was slower reads again. One lock per process and journal keeps this process's own
+writers from overtaking each other.
+"""
+
+from __future__ import annotations
+
+from remit.canonical import INTEGER_MAX
+from remit.engine.process.host import Host
+from remit.engine.process.opening import draw_up
+from remit.engine.process.outcome import detail
+from remit.engine.process.salt import draw_salt
+from remit.facts import kinds
+from remit.facts.entry import Identity, Pen
+from remit.facts.fact import Fact
+from remit.facts.kinds import RunOpened
+from remit.facts.rules import ContractPin
+from remit.store.protocol import RunRow, Unit
+
+SELF = "service:remit"
+
+TRIES = 8
+
+_FOREVER = INTEGER_MAX  # microseconds
+_PIN = ContractPin(resume=["anyone"], risk="low", version="1", window=_FOREVER)
+
+
+async def row_of(host: Host, journal: str) -> RunRow:
+    """The journal's row; it is opened where it is not there yet."""
+    while True:
+        row = await host.store.read_row(host.tenant, journal)
+        if row is None:
+            opened = RunOpened(by=SELF, contract=_PIN, flow=journal, window_end=_FOREVER)
+            made, _ = draw_up(host, journal, opened, b"null", at=host.clock.now(), is_held=False)
+            row = await host.store.open_run(made)  # None where somebody was faster: it is there now
+        if row is not None:
+            return row
+
+
+def unit_of(host: Host, row: RunRow, fact: Fact, words: str, *, by: str) -> Unit:
+    """One entry behind the head that `row` states."""
+    identity = Identity(host.store.ledger.origin, host.tenant, row.run, row.gen, row.flow)
+    pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
+    value = (draw_salt(), detail(words))
+    entry = pen.seal(type(fact).__name__, kinds.write(fact), at=host.clock.now(), value=value)
+    return Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None)

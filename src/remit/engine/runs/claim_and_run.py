@@ -1,0 +1,200 @@
+"""The one place that decides what a call of a run does, and one attempt from its claim to its last entry.
+
+    absent     open it, held, and run
+    ended      verified, then its outcome; nothing is run
+    denied     the gate lets nothing of it go on: it ends, or waits, before any of its code runs
+    free       verified, claimed, and gone on with: recorded calls replay, the first new one begins
+    held       wait for that attempt; if its worker dies, the run is free
+
+An attempt ends in one commit that also gives the lease back. An exception that leaves the flow
+does not end the run: it waits for repair, and only the calls that failed run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from remit.clock import monotonic_ms
+from remit.engine.declared.flow import Flow
+from remit.engine.declared.place import check_not_inside
+from remit.engine.process.admit import Found, Order, check_order, claim, find, open_run
+from remit.engine.process.host import Host
+from remit.engine.process.outcome import Outcome, outcome_of
+from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
+from remit.engine.runs.holding import held
+from remit.engine.runs.invoke import call_flow, main_task
+from remit.engine.runs.run import Run
+from remit.engine.runs.watch import is_parked, until_free
+from remit.engine.turn.closing import AttemptClosed, is_closing
+from remit.engine.turn.turn import Turn
+from remit.errors import (
+    AuthorityUnreadable,
+    DefinitionIncompatible,
+    Denied,
+    LeaseHeld,
+    Moved,
+    RunAbsent,
+    ValueUnreadable,
+)
+from remit.facts.kinds import AttemptStarted
+from remit.facts.machine import ENDED
+from remit.store.protocol import RunRow
+
+
+async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting: bool) -> Outcome:
+    """Start a run or go on with it, until it ends or parks. Raises what stopped it, or LeaseHeld unless is_waiting."""
+    check_not_inside((host.store.ledger.origin, host.tenant, order.run))
+    await host.introduce()
+    has_waited = False
+    while True:
+        other = host.under_way.get(order.run)
+        if other is None:
+            with _alone(host, order.run):
+                try:
+                    found = await _try_attempt(host, flow, order, has_waited=has_waited)
+                except Moved:
+                    continue  # somebody answered while it parked
+            if isinstance(found, Outcome):
+                return found
+            if found is None:
+                continue
+            if not is_waiting:
+                raise LeaseHeld(f"Run {order.run!r} is held by worker {found.worker}; nothing was done.")
+            await until_free(host, found)
+        else:
+            await _check_known(host, flow, order)
+            if not is_waiting:
+                raise LeaseHeld(f"Run {order.run!r} is held by this process; nothing was done.")
+            await other.wait()
+        has_waited = True
+
+
+@contextmanager
+def _alone(host: Host, run: str) -> Iterator[None]:
+    """Nobody else in this process works at this run, from before it is held until after it is given back."""
+    over = host.under_way[run] = asyncio.Event()
+    try:
+        yield
+    finally:
+        del host.under_way[run]
+        over.set()
+
+
+async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited: bool) -> Outcome | RunRow | None:
+    """The outcome; or the row of a run that another worker holds; or None where it moved while it was looked at.
+
+    has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
+    """
+    sent_ms = monotonic_ms()
+    made = await _opened(host, flow, order) if order.may_open else None
+    if made is not None:
+        return await _hold_and_run(host, flow, made, sent_ms, is_new=True)
+    found = await find(host, order.run)
+    check_order(found.view, flow, order)
+    if found.view.status in ENDED or (has_waited and is_parked(found)):
+        return outcome_of(found.view, flow.result_codec)
+    sent_ms = monotonic_ms()
+    held = await claim(host, found.row)
+    if held is None:
+        return found.row
+    if (held.head, held.post_head) != (found.row.head, found.row.post_head):
+        await host.store.release(held.run_key, held.epoch)  # somebody appended while this journal was verified
+        return None
+    return await _hold_and_run(host, flow, Found(held, found.view), sent_ms, is_new=False)
+
+
+async def _opened(host: Host, flow: Flow[Any], order: Order) -> Found | None:
+    """The run, where it is new. A run that is there waits at the gate, and says why, while authority can't be read."""
+    try:
+        return await open_run(host, flow, order, is_held=True)
+    except AuthorityUnreadable:
+        if await host.store.read_row(host.tenant, order.run) is None:
+            raise
+        return None
+
+
+async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
+    """Does the caller ask for the very run at which this process works already?"""
+    try:
+        found = await find(host, order.run)
+    except RunAbsent:
+        return  # it is being opened; what the caller asked for is checked when that is over
+    check_order(found.view, flow, order)
+
+
+async def _hold_and_run(host: Host, flow: Flow[Any], found: Found, sent_ms: int, *, is_new: bool) -> Outcome:
+    """One attempt under a lease that was just granted; found.row states it."""
+    row = found.row
+    started = AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker)
+    async with held(host, found.view, row, started, sent_ms=sent_ms, main=main_task(flow)) as attempt:
+        turn = host.turns[row.run_key] = Turn(host, flow, attempt)
+        try:
+            return await begin(turn, is_new=is_new) or await _run_flow(turn)
+        finally:
+            del host.turns[row.run_key]
+
+
+async def _run_flow(turn: Turn) -> Outcome:
+    attempt, flow = turn.attempt, turn.flow
+    cancelled_before = _times_cancelled()
+    try:
+        result = await call_flow(flow, Run(turn), _read_input(turn))
+        attempt.check_open()
+        attempt.check_awaited()
+        if attempt.replay.left:
+            attempt.close(DefinitionIncompatible(attempt.replay.left, ()))
+            attempt.check_open()
+        data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
+    except BaseException as exc:
+        if is_closing(exc) or attempt.closed_by is not None or attempt.halted is not None:
+            return await _halted(turn, exc)
+        if isinstance(exc, Denied):
+            return await deny(turn, exc)
+        if not isinstance(exc, Exception) and not _is_own_cancellation(exc, cancelled_before):
+            raise
+        error = await park(turn, exc)
+        if error is exc:
+            raise
+        raise error from exc
+    try:
+        return await complete(turn, data, twin)
+    except DefinitionIncompatible as why:
+        await refuse(turn, why)
+        raise
+
+
+async def _halted(turn: Turn, exc: BaseException) -> Outcome:
+    """The flow did not end by itself: it was told to stop, or what it stands on is lost."""
+    attempt = turn.attempt
+    if attempt.closed_by is None and attempt.halted is not None:
+        return await finish(attempt, attempt.halted)
+    why = attempt.closed_by
+    assert why is not None
+    if isinstance(why, DefinitionIncompatible | ValueUnreadable):
+        await refuse(turn, why)
+    if why is exc:
+        raise why
+    raise why from (why.__cause__ if is_closing(exc) else exc)
+
+
+def _read_input(turn: Turn) -> Any:
+    """What the flow is given. Bytes that its type no longer reads end this turn like any other mismatch."""
+    attempt = turn.attempt
+    try:
+        return turn.flow.input_codec.read(attempt.view.input, where=f"the input of run {attempt.run_id!r}")
+    except ValueUnreadable as exc:
+        attempt.close(exc)
+        raise AttemptClosed from exc
+
+
+def _times_cancelled() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def _is_own_cancellation(exc: BaseException, before: int) -> bool:
+    """Whether something inside the flow was cancelled and not the flow, which then failed like any other."""
+    return isinstance(exc, asyncio.CancelledError) and _times_cancelled() == before

@@ -1,0 +1,214 @@
+"""How a turn ends: the one place where its last entry is written.
+
+    the flow returned     completed, unless an effect is in doubt or somebody cancelled it meanwhile
+    it was halted         parked, or over, when all that is under way at the outside is settled
+    it raised             parked for repair; a denial that it did not catch fails the run
+    code and journal      disagree: written down once, however often the same code tries
+
+A run does not end while an effect is in doubt: it waits, and whoever settles the doubt lets it end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from remit.engine.boundary.crossing import may_go_on
+from remit.engine.boundary.settling import take_words
+from remit.engine.process.outcome import Outcome, detail
+from remit.engine.process.standing import look
+from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.halt import Again, Ended, Halt, Parked, Reason, ended
+from remit.engine.turn.posts import notice, words_of_cancel
+from remit.engine.turn.step import text_of, type_name
+from remit.engine.turn.turn import Turn
+from remit.engine.turn.writer import Draft
+from remit.errors import (
+    AuthorityUnreadable,
+    DefinitionIncompatible,
+    Denied,
+    Moved,
+    RemitError,
+    StepError,
+    ValueUnreadable,
+)
+from remit.facts.kinds import RunEnded, RunParked
+from remit.facts.machine import Status
+from remit.store.marks import Announce, CloseAsk, Mark
+
+
+async def begin(turn: Turn, *, is_new: bool) -> Outcome | None:
+    """The gate before anything of the flow runs; None where it may, or where it may only settle what is in doubt.
+
+    is_new: the run was opened for this turn, so that the newest authority and the clock were looked at just now.
+    Raises ClockJumped, with nothing written.
+    """
+    if not is_new:
+        try:
+            await look(turn.host)
+        except AuthorityUnreadable as exc:
+            return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
+        turn.host.clock.check()
+    await take_words(turn.attempt, turn.host.outstanding)
+    halt = await may_go_on(turn)
+    if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
+        turn.attempt.settles_for = halt
+        return None
+    return None if halt is None else await finish(turn.attempt, halt)
+
+
+async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
+    """The flow returned."""
+    attempt = turn.attempt
+    await attempt.drain()
+    if attempt.closed_by is not None:
+        raise attempt.closed_by
+    if attempt.halted is not None:  # by a call that the flow left behind
+        return await finish(attempt, attempt.halted)
+    if attempt.unasked:
+        raise DefinitionIncompatible(tuple(sorted(attempt.unasked)), ())
+    if attempt.boundary.in_doubt:
+        return await finish(turn.attempt, _doubtful(attempt))
+    if attempt.settles_for is not None:
+        return await finish(turn.attempt, attempt.settles_for)
+    try:
+        await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt))
+    except Moved:
+        await notice(turn)
+        cancel = attempt.boundary.cancel
+        if cancel is not None:
+            words = words_of_cancel(cancel.by, cancel.reason)
+            return await finish(turn.attempt, ended("cancelled", words, item=cancel.item))
+        await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt), is_post_seen=False)
+    return Outcome(attempt.run_id, Status.COMPLETED, result=result)
+
+
+async def finish(attempt: Attempt, halt: Halt) -> Outcome:
+    """Write why the turn ends. What is under way at the outside is let finish first."""
+    await attempt.drain()
+    if attempt.closed_by is not None:
+        raise attempt.closed_by
+    cancel = attempt.boundary.cancel
+    if cancel is not None and not isinstance(halt, Ended):
+        halt = ended("cancelled", words_of_cancel(cancel.by, cancel.reason), item=cancel.item)
+    if isinstance(halt, Ended) and attempt.boundary.in_doubt:
+        halt = _doubtful(attempt, halt)
+    if isinstance(halt, Again):
+        if not attempt.boundary.in_doubt:
+            raise Moved("turn")
+        halt = _doubtful(attempt)
+    if isinstance(halt, Parked):
+        return await _park(attempt, halt)
+    judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]
+    words = _with_effects(attempt, halt.words)
+    await attempt.end(halt.fact, detail(words), before=judged, marks=_closing(attempt, halt), is_post_seen=False)
+    return Outcome(attempt.run_id, halt.status, halt.fact.code, words)
+
+
+async def _park(attempt: Attempt, halt: Parked) -> Outcome:
+    """The run waits. A turn that found nothing new writes nothing: it only gives the lease back.
+
+    Whatever else it waits for, a run with an effect in doubt is found among those in doubt.
+    """
+    if attempt.boundary.in_doubt:
+        halt = replace(halt, reason="doubt")
+    view, words = attempt.view, detail(halt.words)
+    outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.reason)
+    is_news = view.parked is None or (view.parked.reason, view.parked.code) != (halt.reason, halt.code)
+    if attempt.writer.has_written or is_news or view.last_value != words:
+        fact = RunParked(code=halt.code, reason=halt.reason)
+        try:
+            await attempt.end(fact, words)
+        except Moved:  # somebody answered while it parked: the next turn takes that up
+            await attempt.end(fact, words, is_post_seen=False)
+            raise
+    return outcome
+
+
+def _parked_status(halt: Parked) -> Status:
+    return Status.IN_DOUBT if halt.reason == "doubt" else Status.WAITING
+
+
+def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
+    names = ", ".join(attempt.boundary.in_doubt)
+    then = "" if after is None else f" When that is known the run ends as {after.status}: {after.words}"
+    return Parked("doubt", "effect.in_doubt", f"Nobody knows whether {names} happened.{then}")
+
+
+def _with_effects(attempt: Attempt, words: str) -> str:
+    """A run that ends early says which of its effects happened all the same."""
+    done = [effect.name for effect in attempt.boundary.effects.values() if effect.state == "ok"]
+    return f"{words} Done before: {', '.join(done)}." if done else words
+
+
+def _closing(attempt: Attempt, halt: Ended | None = None) -> tuple[Mark, ...]:
+    """No question of a run that is over waits for an answer; whoever waited for it is told."""
+    asks = tuple(CloseAsk(ask.asked.ask) for ask in attempt.boundary.asks.values() if ask.is_open)
+    if halt is None:
+        return asks
+    return (*asks, Announce("run.ended", detail(f"{halt.fact.code}: {halt.words}")))
+
+
+async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> None:
+    """Write down that code and journal disagree, unless that is what the run waits for already.
+
+    What rides, draws and races of the flow that does not fit, is dropped.
+    """
+    attempt, view = turn.attempt, turn.attempt.view
+    words = detail(why.message)
+    reason: Reason = "doubt" if attempt.boundary.in_doubt else "repair"
+    attempt.reopen_to_end()
+    before = view.parked
+    if before is not None and (before.reason, before.code, view.last_value) == (reason, why.code, words):
+        return
+    await attempt.end(RunParked(code=why.code, reason=reason), words, is_post_seen=False)
+
+
+async def deny(turn: Turn, exc: Denied) -> Outcome:
+    """A denial that the flow did not catch."""
+    code = "denied" if exc.code == "approval.denied" else exc.code.replace(".", "_")
+    return await finish(turn.attempt, ended(code, exc.message))
+
+
+async def park(turn: Turn, exc: BaseException) -> RemitError:
+    """The run waits for mended code or surroundings; the error for its caller."""
+    attempt, error = turn.attempt, exc
+    await attempt.drain()
+    if attempt.closed_by is not None:
+        raise attempt.closed_by
+    if not (isinstance(error, RemitError) and _can_be_stored(error)):
+        error = StepError(run=attempt.run_id, name=turn.flow.name, error_type=type_name(exc), detail=text_of(exc))
+    calls = sorted(attempt.failed & _named_behind(exc, attempt.run_id))
+    reason: Reason = "doubt" if attempt.boundary.in_doubt else "repair"
+    fact = RunParked(calls=calls, code=error.code, reason=reason)
+    await attempt.end(fact, detail(error.message), is_post_seen=False)
+    return error
+
+
+def _can_be_stored(error: RemitError) -> bool:
+    """Whether code and text of an error, which may be of a user's own class, can stand in the journal."""
+    code, text = error.code, getattr(error, "message", None)
+    is_code = type(code) is str and 0 < len(code) <= 200 and code.isascii() and code.isprintable()
+    return is_code and isinstance(text, str)
+
+
+def _named_behind(exc: BaseException, run_id: str) -> set[str]:
+    """Names of this run's step errors behind an exception, through causes, contexts, groups and gathers."""
+    names: set[str] = set()
+    seen: set[int] = set()
+    queue: list[BaseException | None] = [exc]
+    while queue:
+        error = queue.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        if isinstance(error, StepError):
+            queue.extend(error.beside)
+            if error.run == run_id:
+                names.add(error.name)
+        if isinstance(error, BaseExceptionGroup):
+            queue.extend(error.exceptions)
+        queue.append(error.__cause__)
+        if not error.__suppress_context__:
+            queue.append(error.__context__)
+    return names

@@ -1,0 +1,71 @@
+"""Holding: one attempt from the lease that was just granted to the moment at which it is given back.
+
+    async with held(host, view, row, started, sent_ms=..., main=...) as attempt: ...
+
+However the block ends, what the attempt began outside is seen through first, the lease is given
+back unless its last entry did that, and it is renewed no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from remit.engine.process.host import Host
+from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.halt import Again
+from remit.errors import LeaseLost, StoreError
+from remit.facts.entry import Pen
+from remit.facts.kinds import AttemptStarted
+from remit.facts.view import RunView
+from remit.store.protocol import RunRow
+
+
+@asynccontextmanager
+async def held(
+    host: Host, view: RunView, row: RunRow, started: AttemptStarted, *, sent_ms: int, main: asyncio.Task[Any] | None
+) -> AsyncIterator[Attempt]:
+    """An attempt under the lease of `row`. sent_ms: monotonic, when the lease was asked for. main: runs the flow."""
+
+    def on_lost() -> None:
+        attempt.close(LeaseLost(f"Run {row.run!r} is held by somebody else; nothing more was written."))
+
+    lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=sent_ms, on_lost=on_lost)
+    pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
+    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main)
+    attempt.start(started)
+    try:
+        yield attempt
+        await _hand_back(host, attempt, None)
+    except BaseException as exc:
+        try:
+            await _see_through(attempt)
+        finally:
+            attempt.close(exc)
+            await _hand_back(host, attempt, exc)
+        raise
+    finally:
+        host.keeper.drop(lease)
+
+
+async def _see_through(attempt: Attempt) -> None:
+    """Whoever stopped waiting for the run: what it began outside is settled before anybody else may hold it.
+
+    A request that is still on its way would land after others had looked whether it did. Only a second cancellation,
+    as when the loop ends, leaves it in doubt.
+    """
+    attempt.halt(Again())
+    if attempt.closed_by is None:
+        await attempt.drain()
+
+
+async def _hand_back(host: Host, attempt: Attempt, why: BaseException | None) -> None:
+    """Give back a lease that no entry gave back: it found nothing new, was cancelled, or can't write its end."""
+    if attempt.has_ended or isinstance(why, LeaseLost):
+        return
+    try:
+        await host.store.release(attempt.lease.run_key, attempt.lease.epoch)
+    except StoreError:
+        return  # the lease runs out by itself; `why` is what the caller must hear

@@ -1,0 +1,64 @@
+"""Invoking a flow: on the loop when it is async, in a thread of its own when it is not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from remit.engine.declared.flow import Flow
+from remit.engine.declared.place import place, working_at
+from remit.engine.runs.plain import SyncRun, Waits
+from remit.engine.runs.run import Run
+
+
+def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
+    """The task in which `call_flow`, called from here, runs the flow; None for a plain flow, which has a thread."""
+    return asyncio.current_task() if flow.is_async else None
+
+
+async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
+    """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
+    arguments = (given,) if flow.takes_input else ()
+    token, outer = place.set("flow"), working_at.set((*working_at.get(), run.full_name))
+    try:
+        if flow.is_async:
+            return await flow.fn(run, *arguments)
+        waits = Waits()
+        try:
+            return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop, waits), *arguments), flow.name)
+        except asyncio.CancelledError:
+            waits.cancel()  # nobody is left to hear of them, as where an async flow is cancelled
+            raise
+    finally:
+        working_at.reset(outer)
+        place.reset(token)
+
+
+async def _in_own_thread(function: Callable[[asyncio.AbstractEventLoop], Any], name: str) -> Any:
+    """A pool would let a flow that waits for its steps starve them of threads."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: Any, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)
+
+    def work() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function, loop)
+        except BaseException as exc:
+            error = RuntimeError("the flow raised StopIteration") if isinstance(exc, StopIteration) else exc
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=work, name=f"remit-flow-{name}", daemon=True).start()
+    return await done

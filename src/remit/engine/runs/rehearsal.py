@@ -1,0 +1,144 @@
+"""Rehearsal: would this code go on with that journal? Nothing is run, nothing is written.
+
+The flow's own code is called with what is recorded; the first call that the journal does
+not have ends the rehearsal before its body begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from remit.engine.boundary.question import Wish
+from remit.engine.declared.flow import Flow
+from remit.engine.process.admit import Found, check_flow
+from remit.engine.process.host import Host
+from remit.engine.process.lease import Lease
+from remit.engine.runs.invoke import call_flow, main_task
+from remit.engine.runs.run import Run
+from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.closing import AttemptClosed, is_closing
+from remit.engine.turn.turn import Turn
+from remit.errors import DefinitionIncompatible, Denied, StepError, ValueUnreadable
+from remit.facts.entry import Pen
+from remit.facts.view import CallKind, Recorded, RunView
+
+Fit = Literal["compatible", "compatible after the gate", "incompatible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """What `remit check` says of a run and the code at hand.
+
+    at: the call that the run would go on with, or the recorded one that the code no longer makes; "" at the flow's end.
+    """
+
+    run: str
+    fit: Fit
+    at: str
+    reason: str
+    recorded: tuple[str, ...] = ()
+    asked: tuple[str, ...] = ()
+
+
+class _NextCall(Exception):
+    """The rehearsal came to a call that the journal does not have."""
+
+
+class _Rehearsal(Attempt):
+    """An attempt that stops where a real one would begin to work."""
+
+    __slots__ = ("wish",)
+
+    async def recall(self, name: str, kind: CallKind) -> Recorded | None:
+        self.check_open()
+        if not self.view.fits(name, kind):
+            self.close(DefinitionIncompatible((name,), (f"{name} as {kind}",)))
+            self.check_open()
+        self.unasked.discard(name)
+        return await self.replay.take(name)
+
+    def check_may_begin(self, name: str) -> None:
+        self.close(_NextCall(name))
+        self.check_open()
+
+    async def meet(self, wish: Wish) -> None:
+        self.wish = wish
+        self.check_may_begin(wish.name)
+
+    def check_open(self) -> None:
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+
+    def check_held(self) -> None:
+        self.check_open()
+
+    def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+        """A draw or a race that the journal does not have leaves nothing behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsed:
+    """How far the flow came, and the boundary call that it came to, if that is what comes next."""
+
+    fit: Compatibility
+    turn: Turn
+    wish: Wish | None
+
+
+async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
+    """Call the flow with what is recorded. Raises FlowMismatch where the run belongs to another flow."""
+    return (await rehearse_to(host, flow, found)).fit
+
+
+async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
+    """The same, with the wish that the flow came to the boundary with."""
+    view, row = found.view, found.row
+    check_flow(view, flow)
+    pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
+    nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
+    attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
+    turn = Turn(host, flow, attempt)
+    fit = await _fit(turn, view)
+    return Rehearsed(fit, turn, getattr(attempt, "wish", None))
+
+
+async def _fit(turn: Turn, view: RunView) -> Compatibility:
+    flow, attempt, run_id = turn.flow, turn.attempt, view.identity.run
+    try:
+        given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
+        await call_flow(flow, Run(turn), given)
+    except BaseExceptionGroup as exc:
+        if not is_closing(exc):
+            return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
+    except AttemptClosed:
+        pass  # `why` says what stopped it
+    except Denied as exc:
+        return _compatible(flow, view, exc.call, f"{exc.call} is denied as it is recorded")
+    except StepError as exc:
+        return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
+    except ValueUnreadable as exc:
+        return Compatibility(run_id, "incompatible", exc.where, exc.message)
+    except Exception as exc:
+        return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
+    why = attempt.closed_by
+    left = attempt.replay.left or (tuple(sorted(attempt.unasked)) if why is None else ())
+    if why is None and left:
+        why = DefinitionIncompatible(left, ())
+    if isinstance(why, ValueUnreadable):
+        return Compatibility(run_id, "incompatible", why.where, why.message)
+    if isinstance(why, DefinitionIncompatible):
+        at = why.recorded[0]
+        return Compatibility(run_id, "incompatible", at, why.message, why.recorded, why.asked)
+    if isinstance(why, _NextCall):
+        return _compatible(flow, view, str(why), f"it would go on with {why}")
+    return _compatible(flow, view, "", "every call is recorded; it would end")
+
+
+def _compatible(flow: Flow[Any], view: RunView, at: str, reason: str) -> Compatibility:
+    pinned = view.opened.contract
+    if pinned == flow.pin:
+        return Compatibility(view.identity.run, "compatible", at, reason)
+    moved = f"; the contract moved from version {pinned.version} to {flow.contract.version}"
+    return Compatibility(view.identity.run, "compatible after the gate", at, reason + moved)

@@ -1,0 +1,316 @@
+"""An attempt: one worker's turn at a run, and the journal of that turn.
+
+    look up    what the journal has for a call, in its turn
+    append     seal entries and make them durable, under this attempt's epoch
+    halt       the flow ends here; what is under way at the outside is let finish and is settled
+    close      from here on every call raises, and nothing more is written
+
+`AttemptStarted` rides on the first append, as recorded draws do, so a turn that writes
+nothing leaves no trace. Place in the chain is fixed when an entry is sealed; a unit that
+loses therefore closes its attempt, because everything sealed after it would lose as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any
+
+from remit.engine.process.hours import Hours
+from remit.engine.process.lease import Lease
+from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.halt import Again, Ended, Halt, Parked
+from remit.engine.turn.parking import STILL_SECONDS, Parking
+from remit.engine.turn.race import check_not_lost
+from remit.engine.turn.replay import Replay
+from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
+from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
+from remit.facts.entry import Pen
+from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
+from remit.facts.machine import Status, move
+from remit.facts.view import CallKind, Recorded, RunView
+from remit.store.marks import Mark
+from remit.store.protocol import Move, Store
+
+if TYPE_CHECKING:
+    from remit.engine.boundary.question import Wish
+
+
+class Attempt:
+    """Journal and replay of one turn. Belongs to one event loop."""
+
+    __slots__ = (
+        "boundary",
+        "closed_by",
+        "failed",
+        "halted",
+        "has_ended",
+        "in_flight",
+        "lease",
+        "let_go",
+        "parking",
+        "post_seq",
+        "replay",
+        "ridden",
+        "run_id",
+        "settles_for",
+        "unasked",
+        "unbegun",
+        "under_way",
+        "view",
+        "writer",
+    )
+
+    def __init__(
+        self, store: Store, clock: Hours, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
+    ) -> None:
+        self.view, self.boundary, self.lease, self.run_id = view, view.boundary, lease, view.identity.run
+        self.writer = JournalWriter(store, clock, pen, lease, view.boundary, view.last_at)
+        self.post_seq = view.post_seq  # up to where lane post was read
+        self.closed_by: BaseException | None = None
+        self.halted: Halt | None = None
+        self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
+        self.unasked = {*view.boundary.in_doubt, *view.boundary.waiting}  # calls that the flow has to come to again
+        self.let_go: set[str] = set()  # effects under way that the flow gave up, other than by losing a race
+        calls = view.calls.values()
+        self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
+        self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
+        self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
+        self.has_ended = False  # the lease was given back by this turn's last entry
+        self.failed = {c.name for c in calls if c.may_run_again}
+        self.ridden = {c.name: c for c in calls if c.is_ridden}
+        self.replay = Replay([c for c in calls if not c.is_ridden], self._refuse, main=main)
+        self.parking = Parking(self.halt)
+
+    def start(self, fact: AttemptStarted) -> None:
+        """Begin the turn. Nothing is written until there is something to write."""
+        self.writer.start(fact)
+
+    async def recall(self, name: str, kind: CallKind) -> Recorded | None:
+        """What the journal has for this call; None once its body may begin. Raises AttemptClosed.
+
+        kind: what the code asks for by this name. Where the journal knows the name as another kind of call, code and
+        journal disagree: what was begun outside under that name must not be forgotten.
+        """
+        self.check_open()
+        if not self.view.fits(name, kind):
+            self.close(DefinitionIncompatible((name,), (f"{name} as {kind}",)))
+            self.check_open()
+        self.unasked.discard(name)
+        if not self.replay.has(name):
+            check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
+        if self.replay.is_over and not self.replay.has(name):
+            return None
+        recorded = await self.replay.take(name)
+        if recorded is None:
+            self.check_open()
+            check_not_lost()
+        return recorded
+
+    def check_may_begin(self, name: str) -> None:
+        """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
+        if self.settles_for is None:
+            return
+        effect = self.boundary.effects.get(name)
+        if effect is None or effect.settled is not None:
+            self.halt(self.settles_for)
+            self.check_open()
+
+    async def meet(self, wish: Wish) -> None:
+        """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed.
+
+        What was asked or intended before is asked for first: where the code comes to something new instead, the answer
+        to the old question would be lost, and with it perhaps a no.
+        """
+        self.check_may_begin(wish.name)
+        for pause in (*[0.0] * _HOPS, STILL_SECONDS):
+            if not self.unasked:
+                break
+            await asyncio.sleep(pause)
+            self.check_open()
+        if self.unasked and wish.name not in self.view.boundary.effects:
+            self.close(DefinitionIncompatible(tuple(sorted(self.unasked)), (wish.name,)))
+            self.check_open()
+        if self.let_go:
+            # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
+            # is awaited; the next turn finds it recorded and goes another way.
+            self.halt(Again())
+            self.check_open()
+
+    def check_open(self) -> None:
+        """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""
+        self.check_held()
+        if self.halted is not None:
+            raise AttemptClosed
+
+    @property
+    def is_open(self) -> bool:
+        """Whether calls may still go on."""
+        return self.closed_by is None and self.halted is None
+
+    def check_held(self) -> None:
+        """Raises AttemptClosed where nothing may be written any more."""
+        if self.closed_by is None and not self.lease.is_good:
+            why = f" ({self.lease.trouble})" if self.lease.trouble else ""
+            self.close(LeaseLost(f"Run {self.run_id!r} could not be renewed in time{why}; nothing more was written."))
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+
+    def check_awaited(self) -> None:
+        """Raises CallRefused where the flow returned and a call that it made was never awaited."""
+        left = [name for name, call in self.unbegun.items() if inspect.getcoroutinestate(call) == inspect.CORO_CREATED]
+        for name in left:
+            self.unbegun[name].close()
+        if left:
+            raise CallRefused(
+                f"{', '.join(left)} of run {self.run_id!r} was called and never awaited, so it never ran.",
+                code="call.unawaited",
+                hint="Await it, `await run.step(...)`, and call again with the same id.",
+            )
+
+    def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+        """Let an entry become durable with the next append. Raises AttemptClosed under a clock that is not believed."""
+        try:
+            self.writer.ride(kind, body, name=name, value=value)
+        except ClockJumped as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+
+    async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+        """Make an entry durable, with all that rides. Raises AttemptClosed where it was not written."""
+        if self.writer.alone is not None:
+            await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        check_not_lost()
+        try:
+            self.writer.ride(kind, body, name=name, value=value)
+            await self.writer.append()
+        except Exception as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+
+    async def append_surely(self, draft: Draft) -> None:
+        """Make an entry durable that nobody may stop any more, a race that is lost neither. Raises AttemptClosed.
+
+        Only from a task that no flow cancels: whoever stops it all the same ends the turn.
+        """
+        if self.writer.alone is not None:
+            await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        self.writer.ride_draft(draft)
+        try:
+            await self.writer.append()
+        except Exception as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+        except BaseException as exc:
+            self.close(exc)  # it may be written: the boundary was not told, and nothing may rest on what it knows
+            raise
+
+    async def append_if(
+        self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True
+    ) -> None:
+        """Make entries durable under conditions. Raises Moved where one failed: nothing was written, the turn goes on.
+
+        is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends the turn.
+        Raises AttemptClosed where it was not written for another reason.
+        """
+        if self.writer.alone is not None:
+            await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        try:
+            await self.writer.append_if(drafts, conditions, move, is_stoppable=is_stoppable)
+        except Moved:
+            raise
+        except Exception as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+        except BaseException as exc:
+            if not is_stoppable:
+                self.close(exc)
+            raise
+
+    async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
+        """Make entries durable in a transaction of the application's. Raises Moved, and what its code raised.
+
+        Raises AttemptClosed where it was not written because the run or the store is lost.
+        """
+        if self.writer.alone is not None:
+            await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+        try:
+            await self.writer.append_within(build, limit_ms=limit_ms)
+        except (LeaseLost, StoreError, Tampered) as exc:
+            self.close(exc)
+            raise AttemptClosed from exc
+
+    async def end(
+        self,
+        fact: RunEnded | RunParked,
+        value: bytes | None,
+        *,
+        before: Sequence[Draft] = (),
+        marks: tuple[Mark, ...] = (),
+        is_post_seen: bool = True,
+    ) -> None:
+        """Write the last entry of this turn and give the lease back in the same commit.
+
+        before: entries that stand directly before it. is_post_seen: only where nobody posted anything since lane post
+        was read. Raises Moved("post") then, with nothing written and the turn still open; else what stopped it.
+        """
+        if self.writer.alone is not None:
+            await self.writer.until_free()
+        if self.closed_by is not None:
+            raise self.closed_by
+        status = move(Status.RUNNING, type(fact).__name__, fact)
+        assert status is not None, "a run that is worked at may end and park"
+        drafts = [*before, self.writer.draft(fact, value=value)]
+        conditions = Conditions(post_seq=self.post_seq if is_post_seen else None, marks=marks)
+        # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
+        self.halted = self.halted or _OVER
+        # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.
+        await self.writer.append_if(drafts, conditions, Move(status, fact.code, release=True), is_stoppable=False)
+        self.has_ended = True
+        self.close(CallRefused("The attempt had ended when this call came; nothing was written.", code="attempt.ended"))
+
+    def halt(self, why: Halt) -> None:
+        """End the flow here: its calls raise, and what is under way outside may be settled. The first reason stays."""
+        if self.closed_by is None and self.halted is None:
+            self.halted = why
+            self._stop()
+
+    def close(self, why: BaseException) -> None:
+        """End this turn: calls that wait raise, later ones too, and nothing more is written. The first reason stays."""
+        if self.closed_by is None:
+            self.closed_by = why
+            self._stop()
+
+    def reopen_to_end(self) -> None:
+        """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""
+        self.closed_by, self.halted = None, self.halted or _OVER
+        self.writer.drop_riding()
+
+    async def drain(self) -> None:
+        """Wait until no effect is under way any more: each is settled, or in doubt."""
+        while self.in_flight:
+            await asyncio.wait(list(self.in_flight))
+
+    def _stop(self) -> None:
+        self.replay.stop(AttemptClosed())
+        self.parking.stop()
+        for task, wish in self.in_flight.items():
+            if not wish.is_committed and task is not asyncio.current_task():
+                task.cancel()  # nothing of it is outside, and whoever it asks may never answer
+
+    def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
+        self.close(DefinitionIncompatible(recorded, asked))
+
+
+_HOPS = 12  # turns of the loop in which calls that were named side by side each come to their beginning
+
+_OVER = Parked("repair", "attempt.ended", "The attempt had ended when this call came; nothing was written.")

@@ -1,0 +1,126 @@
+"""Parking: when every open call of a flow waits for something outside, the turn is over.
+
+A call that must wait simply awaits. Nothing is held for it: once all open calls wait, the
+flow is unwound, the run's row says what it waits for, and the lease is given back. A flow
+whose own task waits in a call can't go on by itself, so a few turns of the loop decide.
+Where only tasks that it made wait, another of its tasks may be busy, and gets a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.halt import URGENCY, Parked
+
+STILL_SECONDS = 0.05
+_HOPS = 12  # turns of the loop in which what was ready has its turn, tasks within tasks too
+
+
+@dataclass(slots=True)
+class _Waiting:
+    why: Parked
+    is_whole: bool  # the whole flow waits when this call does
+    future: asyncio.Future[None]
+
+
+class _Open:
+    """One for all calls of a turn: each step passes it, and a context manager made for each would cost more."""
+
+    __slots__ = ("_parking",)
+
+    def __init__(self, parking: Parking) -> None:
+        self._parking = parking
+
+    def __enter__(self) -> None:
+        parking = self._parking
+        parking._open += 1
+        parking._moves += 1
+
+    def __exit__(self, *_: object) -> None:
+        parking = self._parking
+        parking._open -= 1
+        parking._moves += 1
+        if parking._waiting:
+            parking._arm()
+
+
+class Parking:
+    """Which calls are open, and which of them wait. on_still: told what the run waits for."""
+
+    __slots__ = ("_call", "_is_armed", "_is_stopped", "_moves", "_on_still", "_open", "_waiting", "wakes")
+
+    def __init__(self, on_still: Callable[[Parked], None]) -> None:
+        self._on_still = on_still
+        self._call = _Open(self)
+        self._open = self._moves = 0
+        self.wakes = 0  # how often something moved for which calls wait
+        self._waiting: list[_Waiting] = []
+        self._is_armed = self._is_stopped = False
+
+    def open_call(self) -> _Open:
+        """A call of the flow, from its beginning to its outcome."""
+        return self._call
+
+    def outlive(self, task: asyncio.Task[Any]) -> None:
+        """A call that its flow let go of is open until `task` is through: in doubt it holds the run."""
+        self._call.__enter__()
+        task.add_done_callback(lambda _: self._call.__exit__())
+
+    async def wait(self, why: Parked, *, is_whole: bool, since: int) -> None:
+        """Wait until something moved. Raises AttemptClosed where the turn ended before, or has ended already.
+
+        since: `wakes` when the caller looked; what moved while it wrote down what it saw is not waited for again.
+        """
+        if self._is_stopped:
+            raise AttemptClosed
+        if self.wakes != since:
+            return
+        waiting = _Waiting(why, is_whole, asyncio.get_running_loop().create_future())
+        self._waiting.append(waiting)
+        self._arm()
+        try:
+            await waiting.future
+        finally:
+            self._waiting.remove(waiting)
+            self._moves += 1
+
+    def wake(self) -> None:
+        """Something that calls may wait for has moved: each looks again."""
+        self.wakes += 1
+        for waiting in self._waiting:
+            if not waiting.future.done():
+                waiting.future.set_result(None)
+
+    def stop(self) -> None:
+        """The turn is over: who waits is told, and so is who comes later, out of a call that was under way outside."""
+        self._is_stopped = True
+        for waiting in self._waiting:
+            if not waiting.future.done():
+                waiting.future.set_exception(AttemptClosed())
+                waiting.future.exception()  # a call that was given up is not a warning
+
+    def _arm(self) -> None:
+        if not self._is_armed:
+            self._is_armed = True
+            self._look(self._moves, _HOPS, has_paused=False)
+
+    def _look(self, moves: int, hops: int, has_paused: bool) -> None:
+        loop = asyncio.get_running_loop()
+        if hops and self._moves == moves:
+            loop.call_soon(self._look, moves, hops - 1, has_paused)
+            return
+        is_still = self._moves == moves
+        if not self._is_all_waiting():
+            self._is_armed = False  # an open call will arm it again when it ends
+        elif is_still and (has_paused or any(waiting.is_whole for waiting in self._waiting)):
+            self._is_armed = False
+            self._on_still(min((w.why for w in self._waiting), key=lambda why: URGENCY[why.reason]))
+        else:
+            loop.call_later(0 if not is_still else STILL_SECONDS, self._look, self._moves, _HOPS, is_still)
+
+    def _is_all_waiting(self) -> bool:
+        return bool(self._waiting) and len(self._waiting) == self._open

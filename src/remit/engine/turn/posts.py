@@ -1,0 +1,54 @@
+"""Posts: what others left for a run in lane `post`, as a turn takes notice of it.
+
+An attempt reads lane `post` when it verifies the journal. What comes later it hears of from
+its own process, or by a commit that found the lane longer than it had been read.
+"""
+
+from __future__ import annotations
+
+from remit.engine.process.journal import read_journal
+from remit.engine.process.outcome import detail_of
+from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.halt import ended
+from remit.engine.turn.turn import Turn
+from remit.errors import RemitError, Tampered
+from remit.facts.chain import tampered
+
+
+async def notice(turn: Turn) -> None:
+    """Read lane `post` again, let those look who wait, and stop the flow where somebody asked for that.
+
+    Raises AttemptClosed where it can't be read or does not verify: then nothing goes on.
+    """
+    attempt = turn.attempt
+    try:
+        await _read(turn)
+    except RemitError as exc:
+        attempt.close(exc)
+        raise AttemptClosed from exc
+    cancel = attempt.boundary.cancel
+    if cancel is not None and attempt.settles_for is None:
+        attempt.halt(ended("cancelled", words_of_cancel(cancel.by, cancel.reason), item=cancel.item))
+    attempt.parking.wake()
+
+
+def words_of_cancel(by: str, reason: bytes | None) -> str:
+    """Who asked for the end, and why."""
+    told = detail_of(reason)
+    return f"{by} cancelled it: {told}" if told else f"{by} cancelled it."
+
+
+async def _read(turn: Turn) -> None:
+    attempt, host = turn.attempt, turn.host
+    stored = await host.store.read_run(attempt.lease.run_key)
+    if stored is None:
+        raise Tampered(f"Run {attempt.run_id!r} is gone.", code="run.missing", run=attempt.run_id)
+    identity, journal = read_journal(host.store.ledger.origin, stored)
+    if len(journal.post) < attempt.post_seq:
+        raise tampered(
+            identity, "run.truncated", "lane post is shorter than it was read before", "post", attempt.post_seq
+        )
+    for entry in journal.post[attempt.post_seq :]:
+        attempt.boundary.take_post(entry)
+        attempt.post_seq = entry.header.seq
+        attempt.writer.last_at = max(attempt.writer.last_at, entry.header.at)

@@ -1,0 +1,146 @@
+"""Steps: compute once, record, and never compute again.
+
+    recall    the journal has it: return what is recorded, run nothing
+    body      the user's function
+    StepDone  durable before anything that could have seen the outcome begins
+    StepFailed the same for a failure, which a flow may catch and will catch again on replay
+
+What the flow gets is what was read back from the bytes, so that the first run sees
+exactly what a replay will see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from functools import partial
+from typing import Any
+
+from remit.engine.declared.flow import Step
+from remit.engine.declared.place import place
+from remit.engine.process.outcome import detail, detail_of
+from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.closing import AttemptClosed
+from remit.errors import RemitError, StepError, Tampered, ValueUnreadable
+from remit.facts.kinds import StepFailed, write
+from remit.facts.view import Recorded
+
+
+async def perform(
+    attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
+) -> Any:
+    """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
+    attempt.unbegun.pop(name, None)
+    with attempt.parking.open_call():
+        recorded = await attempt.recall(name, "step")
+        if recorded is None:
+            attempt.check_may_begin(name)
+            return await compute(attempt, step, name, call, threads)
+        try:
+            return recorded_outcome(attempt.run_id, step, recorded)
+        except (ValueUnreadable, Tampered) as exc:
+            attempt.close(exc)  # no outcome of the step: a flow that caught it would go another way than it went
+            raise AttemptClosed from exc
+
+
+async def compute(
+    attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
+) -> Any:
+    """Run the body and record what came of it."""
+    task = asyncio.current_task()
+    cancelled_before = task.cancelling() if task is not None else 0
+    began = time.perf_counter_ns()
+    token = place.set("step")
+    try:
+        outcome = await body(step, call, threads)
+        _check_not_cancelled(task, cancelled_before)
+        data, twin = step.codec.write(outcome, where=name)
+    except (Exception, asyncio.CancelledError) as exc:
+        _check_not_cancelled(task, cancelled_before)
+        # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
+        raise await fail(attempt, name, exc, _since(began)) from exc
+    finally:
+        place.reset(token)
+    # A crash here loses the outcome; the step runs again, which for a step is only waste.
+    await attempt.append("StepDone", b'{"took":%d}' % _since(began), name=name, value=data)
+    return twin
+
+
+def _check_not_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:
+    """Raises CancelledError where the call was cancelled meanwhile: the flow was told so, whatever the body did."""
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError("the call was cancelled while its step ran")
+
+
+async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor) -> Any:
+    """Run the user's function: on the loop when it is async, in a thread when it is not."""
+    args, kwargs = call
+    if step.is_async:
+        return await step.fn(*args, **kwargs)
+    outcome = await in_thread(threads, partial(step.fn, *args, **kwargs))
+    return await outcome if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
+
+
+async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Callable[[], None] | None = None) -> Any:
+    """Run a plain function off the loop, with the context of the caller.
+
+    on_over: called when it returned or will never begin; whoever stopped waiting for it does not stop it.
+    """
+    call = threads.submit(contextvars.copy_context().run, _without_stop, function)
+    if on_over is not None:
+        call.add_done_callback(lambda _: on_over())
+    return await asyncio.wrap_future(call)
+
+
+async def fail(attempt: Attempt, name: str, exc: BaseException, took: int) -> StepError:
+    """Record that a step raised; the error that the flow is to be given."""
+    error = StepError(run=attempt.run_id, name=name, error_type=type_name(exc), detail=text_of(exc))
+    body_ = write(StepFailed(error=error.error_type, took=took))
+    await attempt.append("StepFailed", body_, name=name, value=detail(error.detail))
+    attempt.failed.add(name)
+    return error
+
+
+def recorded_outcome(run_id: str, step: Step[..., Any], recorded: Recorded) -> Any:
+    """What a recorded call gives the flow. Raises the StepError that the first run raised."""
+    fact = recorded.fact
+    if isinstance(fact, StepFailed):
+        raise StepError(run=run_id, name=recorded.name, error_type=fact.error, detail=detail_of(recorded.value))
+    if recorded.kind != "StepDone" or recorded.value is None:
+        raise Tampered(
+            f"{recorded.name!r} of run {run_id!r} is recorded as {recorded.kind}, and the flow asks for a step."
+        )
+    return step.codec.read(recorded.value, where=recorded.name)
+
+
+def type_name(exc: BaseException) -> str:
+    """Qualified name of an exception's class; builtins without their module."""
+    cls = type(exc)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def text_of(exc: BaseException) -> str:
+    """An exception's text, whatever its `__str__` does; lone surrogates are escaped, so that it can be stored."""
+    try:
+        text = exc.message if isinstance(exc, RemitError) else str(exc)
+        return text.encode("utf-8", "backslashreplace").decode()
+    except Exception as broken:
+        return f"(its text could not be made: {type(broken).__name__})"
+
+
+def _since(began_ns: int) -> int:
+    return (time.perf_counter_ns() - began_ns) // 1_000
+
+
+def _without_stop(function: Callable[[], Any]) -> Any:
+    # A future can't carry StopIteration, and what exits would end the loop, in which other runs go on.
+    # As a RuntimeError it reaches the flow like any other.
+    try:
+        return function()
+    except (StopIteration, SystemExit, KeyboardInterrupt) as exc:
+        code = f" {exc.code}" if isinstance(exc, SystemExit) else ""
+        raise RuntimeError(f"the step raised {type(exc).__name__}{code}") from exc

@@ -1,0 +1,66 @@
+"""A turn: all that the calls of one attempt share, as one value."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from remit.authority.contract import digest
+from remit.authority.rules import Rules, resume_groups, risk_of, rules_for, window_end
+from remit.engine.declared.flow import Flow
+from remit.engine.process.host import Host
+from remit.engine.turn.attempt import Attempt
+
+if TYPE_CHECKING:
+    from remit.engine.boundary.port import Permit
+
+ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answer: no answer is no yes
+
+
+@dataclass(slots=True)
+class Turn:
+    """One attempt of a flow in a process.
+
+    fetchers: how evidence is taken again, by the call that stated it. unreadable: those whose taking again failed.
+    before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted.
+    permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
+    so that what one call of this run takes is seen by the next. pinned_digest: of the contract that the run was
+    opened under. risk: the higher of what was pinned and what the code declares. resume: groups of roles, of each of
+    which the executor must hold one.
+    """
+
+    host: Host
+    flow: Flow[Any]
+    attempt: Attempt
+    fetchers: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    unreadable: set[str] = field(default_factory=set)
+    one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
+    before_ceiling: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    permits: set[Permit] = field(default_factory=set)
+    pinned_digest: str = field(init=False)
+    risk: str = field(init=False)
+    resume: list[list[str]] = field(init=False)
+    _rules: dict[tuple[str, int], Rules] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        pinned, coded = self.attempt.view.opened.contract, self.flow.pin
+        self.pinned_digest = self.flow.contract_digest if pinned == coded else digest(pinned)
+        self.risk, self.resume = risk_of(pinned, coded), resume_groups(pinned, coded)
+
+    @property
+    def window_end(self) -> int:
+        """When the run's time is over by today's policy, microseconds UTC."""
+        view = self.attempt.view
+        return window_end(view.opened_at, view.opened.window_end, self.risk, self.host.standing.authority.policy)
+
+    def rules(self, effect: str) -> Rules:
+        """What holds for an effect under the authority that is known now."""
+        authority = self.host.standing.authority
+        key = effect, authority.version
+        found = self._rules.get(key)
+        if found is None:
+            pinned = self.attempt.view.opened.contract
+            found = self._rules[key] = rules_for(effect, pinned=pinned, coded=self.flow.pin, policy=authority.policy)
+        return found

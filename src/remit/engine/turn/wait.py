@@ -1,0 +1,104 @@
+"""Waiting for several calls: all of them, or the first.
+
+    gather   waits for every call, then returns or raises; nothing that finished is lost
+    first    the winner is recorded; a loser is cancelled and may not begin any more
+
+Which call finished first is chance, so it is written down. On replay the winner comes from
+the journal, after every completion that came before it was delivered; a loser that has
+nothing recorded is still held back by the replay when the race ends, and so never begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Any
+
+from remit.engine.turn import race
+from remit.engine.turn.attempt import Attempt
+from remit.errors import CallRefused, DefinitionIncompatible, StepError
+from remit.facts.kinds import RaceWon, write
+
+
+async def gather(calls: Sequence[Awaitable[Any]]) -> list[Any]:
+    """All outcomes, in the order of the calls. Raises what the earliest failed call raised, when all are done."""
+    _check_calls(calls)
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    try:
+        if tasks:
+            await asyncio.wait(tasks)
+        errors = [error for task in tasks if (error := task.exception()) is not None]
+        if errors:
+            if isinstance(errors[0], StepError):
+                errors[0].beside = tuple(errors[1:])  # where this one leaves the flow, all of them run again
+            raise errors[0]
+        return [task.result() for task in tasks]
+    finally:
+        await _cancel(tasks)
+
+
+def _check_calls(calls: Sequence[object]) -> None:
+    """Raises CallRefused before the first of them begins: what began could not be waited for any more."""
+    for call in calls:
+        if not inspect.isawaitable(call):
+            for made in calls:
+                if inspect.iscoroutine(made):
+                    made.close()
+            raise CallRefused(
+                f"{type(call).__name__} can't be awaited; no call of this gather or race began.",
+                code="call.not_awaitable",
+                hint="Pass calls one by one: `run.gather(run.step(a), run.step(b))`, or `run.gather(*calls)`.",
+            )
+
+
+async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) -> Any:
+    """The outcome of the call that finishes first, raised if it failed. The others are cancelled."""
+    if not calls:
+        raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty")
+    _check_calls(calls)
+    finished: asyncio.Queue[int] = asyncio.Queue()
+    tasks, marks = race.enter(list(calls))
+    for position, task in enumerate(tasks):
+        task.add_done_callback(partial(_note, finished, position))
+    try:
+        if attempt.replay.has(name):
+            winner = await _recorded_winner(attempt, name, len(tasks))
+        else:
+            winner = await finished.get()
+            race.decide(marks, winner)
+            # What is recorded and left happened beside the race, for after it the journal would have its end.
+            await attempt.replay.until_over(name)
+            attempt.check_open()
+            race.check_not_lost()
+            attempt.ride("RaceWon", write(RaceWon(of=len(tasks), winner=winner)), name=name)
+        # No await between knowing the winner and marking the losers: one that was let go must not take a turn.
+        race.decide(marks, winner)
+        for task in tasks[:winner] + tasks[winner + 1 :]:
+            task.cancel()
+        return await tasks[winner]
+    finally:
+        await _cancel(tasks)
+
+
+async def _recorded_winner(attempt: Attempt, name: str, racing: int) -> int:
+    recorded = await attempt.recall(name, "race")
+    fact = recorded.fact if recorded is not None else None
+    if not isinstance(fact, RaceWon) or fact.of != racing:
+        attempt.close(DefinitionIncompatible((name,), (f"{name} of {racing}",)))
+        attempt.check_open()
+    assert isinstance(fact, RaceWon)
+    return fact.winner
+
+
+def _note(finished: asyncio.Queue[int], position: int, _: object) -> None:
+    finished.put_nowait(position)
+
+
+async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
+    """Leave no call behind that nobody waits for."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.gather(*tasks, return_exceptions=True)
