@@ -17,7 +17,7 @@ from msgspec.structs import replace as replace_struct
 import remit
 from remit.authority.gate import judge
 from remit.engine.boundary import crossing, port
-from remit.engine.boundary.port import Permit
+from remit.engine.turn.wish import Permit
 from remit.facts.boundary import Illegal
 from remit.facts.judgement import Question, Verdict
 from tests.attack.boundary_payer import payment

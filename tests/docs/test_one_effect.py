@@ -56,7 +56,7 @@ SMALL = (
     "store/protocol.py",
 )
 READ = {
-    ("engine/boundary/question.py", "Wish.declared"),
+    ("engine/turn/wish.py", "Wish.declared"),
     ("engine/turn/race.py", "has_lost"),
     ("engine/turn/writer.py", "JournalWriter.now"),
     ("engine/turn/writer.py", "JournalWriter.place"),

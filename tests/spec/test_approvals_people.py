@@ -325,7 +325,7 @@ async def test_while_a_person_thinks_nothing_is_held(storage: Storage):  # prove
             await office.go(rt, f"r-{n}")
         host = rt._ready()
         assert (len(asyncio.all_tasks()), threading.active_count()) == (tasks, threads)
-        assert (host.turns, host.under_way) == ({}, {})
+        assert (host.to_tell, host.under_way) == ({}, {})
         assert {row.worker for row in await rt.list()} == {None}
         assert len(await rt.inbox(limit=100)) == 30
 

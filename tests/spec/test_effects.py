@@ -11,7 +11,7 @@ import pytest
 
 import remit
 from remit.engine.boundary import port
-from remit.engine.boundary.port import Permit
+from remit.engine.turn.wish import Permit
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Receipt, Till, kinds_of, paying
 

@@ -13,11 +13,11 @@ from typing import Any
 from remit.authority.rule import Approval
 from remit.authority.rules import material_of, need_of
 from remit.engine.boundary.crossing import cross, denied
-from remit.engine.boundary.question import Wish
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Wish
 from remit.errors import DefinitionIncompatible
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Need

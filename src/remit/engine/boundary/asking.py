@@ -15,9 +15,9 @@ import secrets
 
 from remit.authority.gate import bound_faults, faults
 from remit.canonical import encode
-from remit.engine.boundary.question import Wish
 from remit.engine.turn.halt import Parked, Reason
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Check, Question

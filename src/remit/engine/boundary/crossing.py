@@ -18,8 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from remit.authority.gate import judge
 from remit.engine.boundary import asking
 from remit.engine.boundary.evidence import take_again
-from remit.engine.boundary.port import Permit
-from remit.engine.boundary.question import Wish, is_shared, question_of, reservations, resume_question
+from remit.engine.boundary.question import is_shared, question_of, reservations, resume_question
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import refresh
@@ -28,6 +27,7 @@ from remit.engine.turn.halt import Ended, Parked, ended
 from remit.engine.turn.posts import notice
 from remit.engine.turn.race import check_not_lost
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft
 from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved, StoreError
 from remit.facts.boundary import Decided

@@ -17,13 +17,13 @@ from datetime import timedelta
 from typing import Any
 
 from remit.engine.boundary.port import Answered, ask_outside
-from remit.engine.boundary.question import Wish
 from remit.engine.boundary.settling import settle, take_word
 from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
 from remit.engine.process.admit import is_holder_dead
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Wish
 from remit.facts.boundary import EffectView
 
 MICROSECOND = timedelta(microseconds=1)

@@ -19,8 +19,7 @@ from typing import Any
 
 from remit.engine.boundary.crossing import cross, denied
 from remit.engine.boundary.doubt import end_doubt
-from remit.engine.boundary.port import Permit, touch
-from remit.engine.boundary.question import Wish
+from remit.engine.boundary.port import touch
 from remit.engine.boundary.settling import is_lost, settle
 from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.process.outcome import detail_of
@@ -29,6 +28,7 @@ from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Permit, Wish
 from remit.errors import DefinitionIncompatible, EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded

@@ -19,13 +19,13 @@ from typing import Any
 
 from remit.authority.rules import evidence_until
 from remit.canonical import INTEGER_MAX
-from remit.engine.boundary.question import Wish
 from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.step import in_thread
 from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused, DefinitionIncompatible
 from remit.facts.boundary import EvidenceView

@@ -18,17 +18,8 @@ from remit.engine.declared.place import place
 from remit.engine.declared.sink import Declined, DidNotHappen, Effect, takes_epoch
 from remit.engine.turn.step import in_thread
 from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.engine.turn.wish import Permit
 from remit.errors import PermitRefused
-
-
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """The right to call one effect once."""
-
-    name: str
-    intention: str  # hash of the EffectIntended that stands in the journal
-    epoch: int
-    key: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import asyncio
 import inspect
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -23,9 +22,9 @@ from remit.authority.rule import Use
 from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
 from remit.engine.declared.place import place
-from remit.engine.declared.sink import Outward
 from remit.engine.turn.step import type_name
 from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.engine.turn.wish import Wish
 from remit.errors import CallRefused
 from remit.facts.boundary import AskView, Boundary, Decided, EffectView
 from remit.facts.entry import value_digest
@@ -36,45 +35,6 @@ REGRESSED_US = 1_000_000  # wall times of different processes may part by less w
 
 _KEY_TAG = b"remit/key/1\n"
 _BUSINESS_TAG = b"remit/business/1\n"
-
-
-@dataclass(slots=True)
-class Wish:
-    """What a flow wants at the boundary: an effect, or an answer to a question of its own.
-
-    data: request bytes, from here on the only form of it. salt: by which its digests are comparable.
-    is_whole: the whole flow waits while this waits. is_sent_again: its own doubt does not stand against it.
-    """
-
-    name: str
-    effect: Outward[Any] | None
-    data: bytes
-    salt: bytes
-    rests_on: tuple[str, ...] = ()
-    asks: tuple[Need, ...] = ()  # what the flow itself demands
-    is_whole: bool = True
-    is_sent_again: bool = False
-    is_committed: bool = False
-    is_let_go: bool = False  # the flow waits for it no more: its doubt is ended, and nothing is begun
-    probed: set[str] = field(default_factory=set)  # intentions that were asked about in this attempt
-    calls: int = 0  # in this attempt
-    times_sent_again: int = 0
-    doubt: BaseException | None = None  # what its last call raised
-    request: Any = None  # as plain JSON, decoded once
-
-    @property
-    def declared(self) -> str:
-        """Declared name of the effect; "" for a question of the flow's own."""
-        return "" if self.effect is None else self.effect.name
-
-    def let_go(self) -> None:
-        """The flow's call was cancelled."""
-        self.is_let_go, self.is_whole = True, False
-
-    def check_wanted(self) -> None:
-        """Raises CancelledError where nobody wants it begun any more."""
-        if self.is_let_go:
-            raise asyncio.CancelledError(f"the flow let go of {self.name}")
 
 
 async def resume_question(turn: Turn) -> Question:

@@ -13,11 +13,12 @@ from typing import Any, Literal
 import msgspec
 
 from remit.engine.boundary.port import Answered
-from remit.engine.boundary.question import Wish, is_shared
+from remit.engine.boundary.question import is_shared
 from remit.engine.process.outcome import detail
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import RemitError
 from remit.facts.boundary import EffectView, Resolved

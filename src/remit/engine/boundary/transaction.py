@@ -17,14 +17,13 @@ from typing import Any, TypeVar
 
 from remit.engine.boundary.crossing import cross
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, salt_of, seen_through
-from remit.engine.boundary.port import Permit
-from remit.engine.boundary.question import Wish
 from remit.engine.declared.flow import is_async
 from remit.engine.declared.place import place
 from remit.engine.declared.sink import Outward, connector_digest, refused
 from remit.engine.process.outcome import detail
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
 from remit.errors import CallRefused, Moved, Refused
 from remit.facts.kinds import EffectSettled

@@ -16,7 +16,6 @@ from remit.engine.process.reserved import TRIES
 from remit.engine.process.salt import draw_salt
 from remit.engine.process.standing import refresh
 from remit.engine.turn.closing import AttemptClosed
-from remit.engine.turn.posts import notice
 from remit.errors import LeaseLost, Moved, Refused, StoreUnavailable
 from remit.facts import kinds
 from remit.facts.entry import Pen
@@ -84,9 +83,9 @@ def _unit(host: Host, found: Found, letter: Letter, *, by: str, fence: Fence | N
 
 async def _tell(host: Host, run_key: int) -> None:
     """A turn of this very process hears of it at once."""
-    turn = host.turns.get(run_key)
-    if turn is not None:
+    tell = host.to_tell.get(run_key)
+    if tell is not None:
         try:
-            await notice(turn)
+            await tell()
         except AttemptClosed:
             return  # that turn is over, and says so itself

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from remit.authority.directory import Authority
 from remit.canonical import INTEGER_MAX
@@ -15,9 +15,6 @@ from remit.engine.process.lease import Keeper
 from remit.errors import Refused
 from remit.store.marks import Fence
 from remit.store.protocol import Store, WorkerRow
-
-if TYPE_CHECKING:
-    from remit.engine.turn.turn import Turn
 
 
 class WholeClock:
@@ -58,7 +55,7 @@ class Host:
     """One opened runtime. Belongs to one event loop.
 
     under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
-    turns: those that this process takes, by run key, to be told what was posted for them.
+    to_tell: by run key, who of this process is to be told that somebody posted for the run.
     outstanding: intentions whose plain function runs in a thread, also after its call was given up as too late.
     incidents: held while this process writes one, so that its own writers do not overtake each other.
     """
@@ -71,7 +68,7 @@ class Host:
     keeper: Keeper
     threads: Executor
     under_way: dict[str, asyncio.Event] = field(default_factory=dict)
-    turns: dict[int, Turn] = field(default_factory=dict)
+    to_tell: dict[int, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     standing: Standing = field(default_factory=Standing)
     outstanding: set[str] = field(default_factory=set)
     incidents: asyncio.Lock = field(default_factory=asyncio.Lock)

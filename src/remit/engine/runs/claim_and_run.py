@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from remit.clock import monotonic_ms
@@ -29,6 +30,7 @@ from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.watch import is_parked, until_free
 from remit.engine.turn.closing import AttemptClosed, is_closing
+from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn
 from remit.errors import (
     AuthorityUnreadable,
@@ -130,11 +132,12 @@ async def _hold_and_run(host: Host, flow: Flow[Any], found: Found, sent_ms: int,
     row = found.row
     started = AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker)
     async with held(host, found.view, row, started, sent_ms=sent_ms, main=main_task(flow)) as attempt:
-        turn = host.turns[row.run_key] = Turn(host, flow, attempt)
+        turn = Turn(host, flow, attempt)
+        host.to_tell[row.run_key] = partial(notice, turn)
         try:
             return await begin(turn, is_new=is_new) or await _run_flow(turn)
         finally:
-            del host.turns[row.run_key]
+            del host.to_tell[row.run_key]
 
 
 async def _run_flow(turn: Turn) -> Outcome:

@@ -10,7 +10,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from remit.engine.boundary.question import Wish
 from remit.engine.declared.flow import Flow
 from remit.engine.process.admit import Found, check_flow
 from remit.engine.process.host import Host
@@ -20,6 +19,7 @@ from remit.engine.runs.run import Run
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Wish
 from remit.errors import DefinitionIncompatible, Denied, StepError, ValueUnreadable
 from remit.facts.entry import Pen
 from remit.facts.view import CallKind, Recorded, RunView

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
@@ -24,6 +24,7 @@ from remit.engine.turn.halt import Again, Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost
 from remit.engine.turn.replay import Replay
+from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
 from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
 from remit.facts.entry import Pen
@@ -32,9 +33,6 @@ from remit.facts.machine import Status, move
 from remit.facts.view import CallKind, Recorded, RunView
 from remit.store.marks import Mark
 from remit.store.protocol import Move, Store
-
-if TYPE_CHECKING:
-    from remit.engine.boundary.question import Wish
 
 
 class Attempt:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from remit.authority.contract import digest
 from remit.authority.rules import Rules, resume_groups, risk_of, rules_for, window_end
 from remit.engine.declared.flow import Flow
 from remit.engine.process.host import Host
 from remit.engine.turn.attempt import Attempt
-
-if TYPE_CHECKING:
-    from remit.engine.boundary.port import Permit
+from remit.engine.turn.wish import Permit
 
 ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answer: no answer is no yes
 

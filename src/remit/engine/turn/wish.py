@@ -1,0 +1,59 @@
+"""What a flow wants at the boundary, and the right that it is given there."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from remit.engine.declared.sink import Outward
+from remit.facts.judgement import Need
+
+
+@dataclass(slots=True)
+class Wish:
+    """What a flow wants at the boundary: an effect, or an answer to a question of its own.
+
+    data: request bytes, from here on the only form of it. salt: by which its digests are comparable.
+    is_whole: the whole flow waits while this waits. is_sent_again: its own doubt does not stand against it.
+    """
+
+    name: str
+    effect: Outward[Any] | None
+    data: bytes
+    salt: bytes
+    rests_on: tuple[str, ...] = ()
+    asks: tuple[Need, ...] = ()  # what the flow itself demands
+    is_whole: bool = True
+    is_sent_again: bool = False
+    is_committed: bool = False
+    is_let_go: bool = False  # the flow waits for it no more: its doubt is ended, and nothing is begun
+    probed: set[str] = field(default_factory=set)  # intentions that were asked about in this attempt
+    calls: int = 0  # in this attempt
+    times_sent_again: int = 0
+    doubt: BaseException | None = None  # what its last call raised
+    request: Any = None  # as plain JSON, decoded once
+
+    @property
+    def declared(self) -> str:
+        """Declared name of the effect; "" for a question of the flow's own."""
+        return "" if self.effect is None else self.effect.name
+
+    def let_go(self) -> None:
+        """The flow's call was cancelled."""
+        self.is_let_go, self.is_whole = True, False
+
+    def check_wanted(self) -> None:
+        """Raises CancelledError where nobody wants it begun any more."""
+        if self.is_let_go:
+            raise asyncio.CancelledError(f"the flow let go of {self.name}")
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """The right to call one effect once."""
+
+    name: str
+    intention: str  # hash of the EffectIntended that stands in the journal
+    epoch: int
+    key: str
