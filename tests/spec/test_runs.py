@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -306,6 +307,30 @@ async def test_except_exception_does_not_eat_the_end_of_an_attempt(storage: Stor
             await rt.run(after, id="r")
         assert (await rt.wait("r")).status == "waiting"
     assert counted.ran == ["a"]
+
+
+async def test_a_flow_that_asks_for_ever_takes_the_loop_from_nobody(storage: Storage):  # proves: RUN-15, C44
+    done = asyncio.Event()
+
+    @remit.flow(contract=OPEN)
+    async def greedy(run: remit.Run) -> None:
+        while not done.is_set():
+            try:
+                await run.approve("terms", {}, roles={"director"}, within=timedelta(hours=1))
+            except BaseException:
+                pass
+
+    @remit.flow(contract=OPEN)
+    async def modest(run: remit.Run) -> int:
+        return len(await run.step(Step("count", Counted()), "a"))
+
+    async with storage.open() as rt:
+        asking = asyncio.ensure_future(rt.run(greedy, id="greedy"))
+        while not await rt.inbox():
+            await asyncio.sleep(0)
+        await rt.run(modest, id="modest")
+        done.set()
+        assert (await asking).status == "waiting"
 
 
 async def test_a_flow_that_swallows_even_base_exceptions_can_not_complete(storage: Storage):  # proves: RUN-15

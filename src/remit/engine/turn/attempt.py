@@ -53,6 +53,7 @@ class Attempt:
         "ridden",
         "run_id",
         "settles_for",
+        "times_too_late",
         "unasked",
         "unbegun",
         "under_way",
@@ -68,6 +69,7 @@ class Attempt:
         self.post_seq = view.post_seq  # up to where lane post was read
         self.closed_by: BaseException | None = None
         self.halted: Halt | None = None
+        self.times_too_late = 0  # calls that came after that
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
         self.unasked = {*view.boundary.in_doubt, *view.boundary.waiting}  # calls that the flow has to come to again
         self.let_go: set[str] = set()  # effects under way that the flow gave up, other than by losing a race
@@ -91,6 +93,10 @@ class Attempt:
         kind: what the code asks for by this name. Where the journal knows the name as another kind of call, code and
         journal disagree: what was begun outside under that name must not be forgotten.
         """
+        if not self.is_open:
+            # A flow that swallows even this comes again, maybe for ever: others of this loop have their turn.
+            self.times_too_late += 1
+            await asyncio.sleep(0.0 if self.times_too_late < _LATE_MANY else STILL_SECONDS)
         self.check_open()
         if not self.view.fits(name, kind):
             self.close(DefinitionIncompatible((name,), (f"{name} as {kind}",)))
@@ -309,6 +315,7 @@ class Attempt:
         self.close(DefinitionIncompatible(recorded, asked))
 
 
+_LATE_MANY = 100
 _HOPS = 12  # turns of the loop in which calls that were named side by side each come to their beginning
 
 _OVER = Parked("repair", "attempt.ended", "The attempt had ended when this call came; nothing was written.")
