@@ -56,6 +56,7 @@ SMALL = (
     "store/protocol.py",
 )
 READ = {
+    ("engine/turn/attempt.py", "Attempt.is_open"),
     ("engine/turn/wish.py", "Wish.declared"),
     ("engine/turn/race.py", "has_lost"),
     ("engine/turn/writer.py", "JournalWriter.now"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from remit.engine.boundary.crossing import cross, denied
@@ -30,6 +31,7 @@ from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.errors import DefinitionIncompatible, EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
+from remit.facts.boundary import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
 
@@ -49,7 +51,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
         try:
             recorded = await attempt.recall(name, "effect")
         except asyncio.CancelledError:
-            _see_to(turn, effect, name)
+            attempt.see_to(name, partial(_see_to, turn, effect))
             raise
         check_same(turn, name, data)
         if recorded is not None:
@@ -78,13 +80,11 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
         raise
 
 
-def _see_to(turn: Turn, effect: Effect[Any], name: str) -> None:
-    """The flow let go of a call, as it did before: where that left a doubt, the doubt is ended all the same."""
-    view = turn.attempt.boundary.effects.get(name)
-    if view is not None and view.settled is None and turn.attempt.is_open:
-        wish = Wish(name, effect, view.request, view.salt)
-        wish.let_go()
-        turn.attempt.parking.outlive(_begin(turn, wish, _go_when_replayed))
+def _see_to(turn: Turn, effect: Effect[Any], view: EffectView) -> None:
+    """End the doubt of a call that nobody waits for."""
+    wish = Wish(view.name, effect, view.request, view.salt)
+    wish.let_go()
+    turn.attempt.parking.outlive(_begin(turn, wish, _go_when_replayed))
 
 
 def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:

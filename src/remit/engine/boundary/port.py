@@ -63,8 +63,9 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
 
 
 async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str) -> Any:
-    """What the effect's probe says, or what it raised."""
+    """What the effect's probe says, or what it raised. Raises AttemptClosed where the run is lost."""
     assert effect.probe is not None
+    turn.attempt.check_held()
     token = place.set("effect")
     try:
         async with asyncio.timeout(ASK_SECONDS):  # no answer is no answer, and the doubt stays

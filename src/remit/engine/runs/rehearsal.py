@@ -1,13 +1,15 @@
 """Rehearsal: would this code go on with that journal? Nothing is run, nothing is written.
 
 The flow's own code is called with what is recorded; the first call that the journal does
-not have ends the rehearsal before its body begins.
+not have ends the rehearsal before its body begins. It holds no lease, so nothing outside is
+called or asked, and the store that it is given can only be read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from remit.engine.declared.flow import Flow
@@ -18,11 +20,14 @@ from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
+from remit.engine.turn.halt import Parked
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import DefinitionIncompatible, Denied, StepError, ValueUnreadable
+from remit.facts.boundary import EffectView
 from remit.facts.entry import Pen
-from remit.facts.view import CallKind, Recorded, RunView
+from remit.facts.view import RunView
+from remit.store.reading import reading
 
 Fit = Literal["compatible", "compatible after the gate", "incompatible"]
 
@@ -51,14 +56,6 @@ class _Rehearsal(Attempt):
 
     __slots__ = ("wish",)
 
-    async def recall(self, name: str, kind: CallKind) -> Recorded | None:
-        self.check_open()
-        if not self.view.fits(name, kind):
-            self.close(DefinitionIncompatible((name,), (f"{name} as {kind}",)))
-            self.check_open()
-        self.unasked.discard(name)
-        return await self.replay.take(name)
-
     def check_may_begin(self, name: str) -> None:
         self.close(_NextCall(name))
         self.check_open()
@@ -68,11 +65,14 @@ class _Rehearsal(Attempt):
         self.check_may_begin(wish.name)
 
     def check_open(self) -> None:
-        if self.closed_by is not None:
+        if not self.is_open:
             raise AttemptClosed from self.closed_by
 
     def check_held(self) -> None:
-        self.check_open()
+        raise AssertionError("a rehearsal came to the outside, and holds no lease to do anything there")
+
+    def see_to(self, name: str, begin: Callable[[EffectView], None]) -> None:
+        """A doubt that the flow let go of stays."""
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """A draw or a race that the journal does not have leaves nothing behind."""
@@ -98,6 +98,7 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     check_flow(view, flow)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
+    host = replace(host, store=reading(host.store))
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
     turn = Turn(host, flow, attempt)
     fit = await _fit(turn, view)
@@ -122,7 +123,9 @@ async def _fit(turn: Turn, view: RunView) -> Compatibility:
         return Compatibility(run_id, "incompatible", exc.where, exc.message)
     except Exception as exc:
         return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
-    why = attempt.closed_by
+    why, halted = attempt.closed_by, attempt.halted
+    if isinstance(halted, Parked):
+        return _compatible(flow, view, "", f"it would wait: {halted.words}")
     left = attempt.replay.left or (tuple(sorted(attempt.unasked)) if why is None else ())
     if why is None and left:
         why = DefinitionIncompatible(left, ())
@@ -133,6 +136,8 @@ async def _fit(turn: Turn, view: RunView) -> Compatibility:
         return Compatibility(run_id, "incompatible", at, why.message, why.recorded, why.asked)
     if isinstance(why, _NextCall):
         return _compatible(flow, view, str(why), f"it would go on with {why}")
+    if why is not None:
+        raise why
     return _compatible(flow, view, "", "every call is recorded; it would end")
 
 

@@ -27,6 +27,7 @@ from remit.engine.turn.replay import Replay
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
 from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
+from remit.facts.boundary import EffectView
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import Status, move
@@ -111,6 +112,12 @@ class Attempt:
             self.check_open()
             check_not_lost()
         return recorded
+
+    def see_to(self, name: str, begin: Callable[[EffectView], None]) -> None:
+        """The flow let go of a call, as it did before: where that left a doubt, `begin` ends it all the same."""
+        effect = self.boundary.effects.get(name)
+        if effect is not None and effect.settled is None and self.is_open:
+            begin(effect)
 
     def check_may_begin(self, name: str) -> None:
         """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
