@@ -15,14 +15,14 @@ import sys
 import apsw
 
 EDIT = """\
-UPDATE entry SET value = CAST('"approved"' AS BLOB)
- WHERE run_key = (SELECT run_key FROM run WHERE run = ?)
+UPDATE remit_entry SET value = CAST('"approved"' AS BLOB)
+ WHERE run_key = (SELECT run_key FROM remit_run WHERE run = ?)
    AND json_extract(header, '$.name') = 'decide'
    AND value = CAST('"denied"' AS BLOB)"""
 
 _LOOK = """\
-SELECT CAST(value AS TEXT) FROM entry
- WHERE run_key = (SELECT run_key FROM run WHERE run = ?)
+SELECT CAST(value AS TEXT) FROM remit_entry
+ WHERE run_key = (SELECT run_key FROM remit_run WHERE run = ?)
    AND json_extract(header, '$.name') = 'decide'"""
 
 

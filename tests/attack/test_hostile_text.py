@@ -16,7 +16,7 @@ from tests.spec.conftest import Storage
 from tests.support.vault import Ledger
 
 INJECTIONS = [
-    "x'; DROP TABLE run; --",
+    "x'; DROP TABLE remit_run; --",
     "x'); DELETE FROM remit.entry; --",
     "' OR '1'='1",
     '" OR ""="',
@@ -119,7 +119,7 @@ async def test_sql_in_the_reason_of_a_lift_is_literal(siege: Siege):  # proves: 
     wrong = await siege.vault.read()
     parts(FETCHED, value=b"1")(wrong)
     await siege.vault.write(wrong)
-    reason = "'); UPDATE run SET quarantined = 0; --\n\x1b[2J"
+    reason = "'); UPDATE remit_run SET quarantined = 0; --\n\x1b[2J"
     async with siege.place.open() as rt:
         with pytest.raises(remit.Tampered):
             await rt.resume(siege.desk.flow, VICTIM)

@@ -65,9 +65,13 @@ class Desk:
 def recompute(path: Path, edit: dict[bytes, bytes]) -> None:
     """Write a run's journal anew with edited values, every hash and the row's head computed as Remit would."""
     db = apsw.Connection(str(path))
-    origin = db.execute("SELECT origin FROM ledger").get
-    key, tenant, run, gen, flow = db.execute("SELECT run_key, tenant, run, gen, flow FROM run WHERE run = 'pay-7'").get
-    rows = list(db.execute("SELECT seq, header, body, salt, value FROM entry WHERE run_key = ? ORDER BY seq", (key,)))
+    origin = db.execute("SELECT origin FROM remit_ledger").get
+    key, tenant, run, gen, flow = db.execute(
+        "SELECT run_key, tenant, run, gen, flow FROM remit_run WHERE run = 'pay-7'"
+    ).get
+    rows = list(
+        db.execute("SELECT seq, header, body, salt, value FROM remit_entry WHERE run_key = ? ORDER BY seq", (key,))
+    )
     identity = Identity(origin, tenant, run, gen, flow)
     head = genesis(identity, value_digest(rows[0][3], rows[0][4]))
     for seq, header, body, salt, value in rows:
@@ -76,11 +80,11 @@ def recompute(path: Path, edit: dict[bytes, bytes]) -> None:
         salted = None if value is None else (salt, edit.get(value, value))
         entry = pen.seal(was.kind, body, at=was.at, name=was.name, value=salted)
         new = (entry.header, entry.value, key, seq)
-        db.execute("UPDATE entry SET header = ?, value = ? WHERE run_key = ? AND seq = ?", new)
+        db.execute("UPDATE remit_entry SET header = ?, value = ? WHERE run_key = ? AND seq = ?", new)
         head = pen.head
         if seq == 1:
-            db.execute("UPDATE run SET post_head = ? WHERE run_key = ?", (head, key))
-    db.execute("UPDATE run SET head = ? WHERE run_key = ?", (head, key))
+            db.execute("UPDATE remit_run SET post_head = ? WHERE run_key = ?", (head, key))
+    db.execute("UPDATE remit_run SET head = ? WHERE run_key = ?", (head, key))
     db.close()
 
 
@@ -89,7 +93,7 @@ def test_an_edited_denial_alone_is_caught(tmp_path: Path):  # proves: LOG-2, LOG
     desk, path = Desk(), tmp_path / "a.db"
     desk.leave_denied(path)
     db = apsw.Connection(str(path))
-    db.execute("UPDATE entry SET value = ? WHERE value = ?", (b'"approved"', b'"denied"'))
+    db.execute("UPDATE remit_entry SET value = ? WHERE value = ?", (b'"approved"', b'"denied"'))
     db.close()
 
     with pytest.raises(remit.Tampered) as refused:
@@ -103,7 +107,7 @@ def test_the_old_id_of_a_renamed_run_begins_afresh_and_only_the_renamed_one_is_r
     desk.leave_denied(path)
 
     db = apsw.Connection(str(path))
-    db.execute("UPDATE run SET run = 'pay-8' WHERE run = 'pay-7'")
+    db.execute("UPDATE remit_run SET run = 'pay-8' WHERE run = 'pay-7'")
     db.close()
 
     assert desk.go_on(path).value == "denied"
@@ -127,8 +131,8 @@ def test_a_run_that_was_deleted_with_all_its_rows_is_not_missed_and_begins_afres
     desk, path = Desk(), tmp_path / "a.db"
     desk.leave_denied(path)
     db = apsw.Connection(str(path))
-    db.execute("DELETE FROM entry WHERE run_key = (SELECT run_key FROM run WHERE run = 'pay-7')")
-    db.execute("DELETE FROM run WHERE run = 'pay-7'")
+    db.execute("DELETE FROM remit_entry WHERE run_key = (SELECT run_key FROM remit_run WHERE run = 'pay-7')")
+    db.execute("DELETE FROM remit_run WHERE run = 'pay-7'")
     db.close()
 
     assert desk.go_on(path).value == "denied"
@@ -152,8 +156,8 @@ def test_a_tail_that_was_cut_together_with_the_row_is_not_caught(tmp_path: Path)
     desk, path = Desk(), tmp_path / "a.db"
     desk.leave_denied(path)
     db = apsw.Connection(str(path))
-    db.execute("DELETE FROM entry WHERE seq > 1")
-    db.execute("UPDATE run SET seq = 1, head = post_head, status = 'queued', code = ''")
+    db.execute("DELETE FROM remit_entry WHERE seq > 1")
+    db.execute("UPDATE remit_run SET seq = 1, head = post_head, status = 'queued', code = ''")
     db.close()
 
     assert desk.go_on(path).value == "denied"
@@ -169,14 +173,14 @@ def test_a_quarantine_that_was_cleared_by_hand_is_not_believed_but_not_noticed_e
     def write(sql: str, *values: Any) -> None:
         db.execute(sql, values)
 
-    write("UPDATE entry SET value = ? WHERE value = ?", b'"approved"', b'"denied"')
+    write("UPDATE remit_entry SET value = ? WHERE value = ?", b'"approved"', b'"denied"')
     with pytest.raises(remit.Tampered):
         desk.go_on(path)
-    write("UPDATE run SET quarantined = 0")
+    write("UPDATE remit_run SET quarantined = 0")
     with pytest.raises(remit.Tampered):
         desk.go_on(path)
-    write("UPDATE run SET quarantined = 0")
-    write("UPDATE entry SET value = ? WHERE value = ?", b'"denied"', b'"approved"')
+    write("UPDATE remit_run SET quarantined = 0")
+    write("UPDATE remit_entry SET value = ? WHERE value = ?", b'"denied"', b'"approved"')
     assert desk.go_on(path).value == "denied"
     db.close()
 
@@ -222,7 +226,7 @@ async def test_a_ceiling_emptied_and_a_key_freed_by_hand_are_believed_and_found_
         assert (await rt.run(payment, id="b")).status == "failed"
     assert await wrong() == {}
     db = apsw.Connection(str(path))
-    db.execute("UPDATE ceiling SET used = 0; DELETE FROM business_key")
+    db.execute("UPDATE remit_ceiling SET used = 0; DELETE FROM remit_business_key")
     db.close()
     found = await wrong()
     assert set(found) == {"ceilings", "business keys"}

@@ -90,7 +90,7 @@ async def test_the_database_itself_keeps_no_second_entry_at_one_place(database: 
     siege = Siege(database)
     await siege.prepare()
     before = await siege.vault.read()
-    table = "remit.entry" if database.kind == "postgres" else "entry"
+    table = "remit.entry" if database.kind == "postgres" else "remit_entry"
     with pytest.raises((apsw.ConstraintError, asyncpg.UniqueViolationError)):
         await siege.vault.sql(f"INSERT INTO {table} SELECT * FROM {table}")
     assert await siege.vault.read() == before

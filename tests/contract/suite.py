@@ -60,7 +60,7 @@ ODD_IDS = [
     "A_B",
     "a*b?[c]",
     "back\\slash",
-    "'; DROP TABLE run; --",
+    "'; DROP TABLE remit_run; --",
     '"quoted"',
     "$1 :name ?2 @x",
     "emoji 🧾🏽 ok",

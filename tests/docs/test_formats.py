@@ -190,10 +190,10 @@ async def test_the_tables_of_a_database_are_those_of_the_page(tmp_path: Path):  
     store = SqliteStore(tmp_path / "a.db")
     await store.open()
     said = {name: columns.split(", ") for name, columns in table(PAGE, "A database")}
-    there = {name: [row[1] for row in store._reader.execute(f"PRAGMA table_info({name})")] for name in said}
+    there = {name: [row[1] for row in store._reader.execute(f"PRAGMA table_info(remit_{name})")] for name in said}
     tables = {name for (name,) in store._reader.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     await store.close()
-    assert (said, set(said)) == (there, tables - {"sqlite_sequence"})
+    assert (said, {f"remit_{name}" for name in said}) == (there, tables - {"sqlite_sequence"})
 
 
 def test_a_file_is_written_as_the_page_says(tmp_path: Path):  # proves: LOG-1

@@ -144,7 +144,7 @@ async def test_a_business_key_that_was_freed_by_hand_lets_a_second_run_do_the_sa
         await rt.run(settle, id="a")
         assert (await rt.run(settle, id="b")).code == "idempotency_conflict"
     connection = apsw.Connection(f"{tmp_path}/a.db")
-    connection.execute("DELETE FROM business_key")
+    connection.execute("DELETE FROM remit_business_key")
     connection.close()
     async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
         assert (await rt.run(settle, id="c")).status == "completed"

@@ -18,7 +18,7 @@ from remit.faces.cli.main import app
 from tests.support.command import FLOWS, STORE, Desk
 from tests.support.journal import open_held
 
-KEY = "run_key = (SELECT run_key FROM run WHERE run = '{}')"
+KEY = "run_key = (SELECT run_key FROM remit_run WHERE run = '{}')"
 SOURCES = sorted(Path(remit.__file__).parent.rglob("*.py"))
 
 
@@ -236,7 +236,7 @@ async def test_commands_leave_a_working_database_alone(desk: Desk):  # proves: O
 def test_every_page_of_the_list_has_as_many_runs_as_were_asked_for(desk: Desk):
     for id in ("a", "b", "c_1", "c%1"):
         desk("run", "flows:good", "--id", id, "--input", "0")
-    edit(desk, f"UPDATE entry SET body = CAST('{{}}' AS BLOB) WHERE {KEY.format('b')} AND seq = 2")
+    edit(desk, f"UPDATE remit_entry SET body = CAST('{{}}' AS BLOB) WHERE {KEY.format('b')} AND seq = 2")
     desk("show", "b", exits=5)
     assert [row["run"] for row in desk.json("list", "--limit", "2")] == ["c%1", "c_1"]
     key = desk.json("list", "--limit", "2")[-1]["key"]
@@ -252,7 +252,7 @@ def test_every_page_of_the_list_has_as_many_runs_as_were_asked_for(desk: Desk):
 def test_a_tampered_run_is_refused_shown_in_red_and_named_by_verify(desk: Desk):  # proves: LOG-2, LOG-3
     for id in ("r", "other"):
         desk("run", "flows:good", "--id", id, "--input", "2")
-    edit(desk, f"UPDATE entry SET value = CAST('{{\"n\":7}}' AS BLOB) WHERE {KEY.format('r')} AND seq = 4")
+    edit(desk, f"UPDATE remit_entry SET value = CAST('{{\"n\":7}}' AS BLOB) WHERE {KEY.format('r')} AND seq = 4")
 
     assert "2 of 3" in desk("verify", exits=5)
     told = desk.json("verify", exits=5)
@@ -270,8 +270,8 @@ def test_a_tampered_run_is_refused_shown_in_red_and_named_by_verify(desk: Desk):
     assert desk.json(*lift, exits=5)["error"]["code"] == "chain.hash"
     assert desk.json("run", "flows:good", "--id", "other", "--input", "2")["status"] == "completed"
 
-    ((good,),) = edit(desk, f"SELECT value FROM entry WHERE {KEY.format('other')} AND seq = 4")
-    edit(desk, f"UPDATE entry SET value = ? WHERE {KEY.format('r')} AND seq = 4", good)
+    ((good,),) = edit(desk, f"SELECT value FROM remit_entry WHERE {KEY.format('other')} AND seq = 4")
+    edit(desk, f"UPDATE remit_entry SET value = ? WHERE {KEY.format('r')} AND seq = 4", good)
     assert desk.json("verify")["quarantined"] == ["r"]
     assert "Its bytes verify now." in desk("why", "r")
     desk(*lift)
@@ -282,7 +282,7 @@ def test_a_tampered_run_is_refused_shown_in_red_and_named_by_verify(desk: Desk):
 def test_the_journal_of_incidents_can_be_looked_at_and_never_sets_itself_aside(desk: Desk):  # proves: LOG-3
     for id in ("r", "other"):
         desk("run", "flows:good", "--id", id, "--input", "1")
-    edit(desk, f"UPDATE entry SET body = CAST('{{}}' AS BLOB) WHERE {KEY.format('r')} AND seq = 2")
+    edit(desk, f"UPDATE remit_entry SET body = CAST('{{}}' AS BLOB) WHERE {KEY.format('r')} AND seq = 2")
     desk("show", "r", exits=5)
 
     for command in ("show", "why"):
@@ -291,7 +291,7 @@ def test_the_journal_of_incidents_can_be_looked_at_and_never_sets_itself_aside(d
     assert desk.json("verify", "remit:incidents")["verified"] == 1
     assert desk.json("verify", exits=5)["verified"] == 3
 
-    edit(desk, f"UPDATE entry SET body = CAST('{{}}' AS BLOB) WHERE {KEY.format('other')} AND seq = 2")
+    edit(desk, f"UPDATE remit_entry SET body = CAST('{{}}' AS BLOB) WHERE {KEY.format('other')} AND seq = 2")
     desk("show", "other", exits=5)  # incidents are still written
     assert desk.json("why", "other")["status"] == "quarantined"
 
@@ -314,7 +314,7 @@ def test_doctor_examines_without_changing_and_fails_on_a_finding(desk: Desk):  #
     found = {one["name"]: one["ok"] for one in desk.json("doctor")}
     assert found and all(found.values())
     assert desk("doctor", STORE).count("ok") >= len(found)
-    edit(desk, "UPDATE run SET quarantined = 1")
+    edit(desk, "UPDATE remit_run SET quarantined = 1")
     assert [one["name"] for one in desk.json("doctor", exits=6) if not one["ok"]] == ["runs"]
 
 

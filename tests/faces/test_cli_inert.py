@@ -20,7 +20,7 @@ from remit.facts.rules import ContractPin
 from tests.support.command import Desk
 
 ROOM = Path(remit.__file__).parent / "faces" / "cli"
-HOSTILE = "[red]o'; DROP TABLE run;-- %_\\ 🦀"
+HOSTILE = "[red]o'; DROP TABLE remit_run;-- %_\\ 🦀"
 HOSTILE_KEY = "\x1b[2J\u202e"
 STEERS = {chr(point) for point in (*range(32), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x200B)} - {"\n"}
 
@@ -47,11 +47,11 @@ def test_no_command_lets_stored_text_through(desk: Desk):  # proves: C29, C32
     desk("run", "flows:good", "--id", "fine", "--input", "1")
     connection = apsw.Connection(str(desk.database))  # what an attacker writes past every door
     connection.execute(
-        "UPDATE run SET flow = 'f\x1b[2J\u202e', code = 'c\nc', worker = '\x1b]0;x\x07' WHERE run = 'fine'"
+        "UPDATE remit_run SET flow = 'f\x1b[2J\u202e', code = 'c\nc', worker = '\x1b]0;x\x07' WHERE run = 'fine'"
     )
     wrong = '{"\x1b[2J\u202e":1}'
-    which = "run_key = (SELECT run_key FROM run WHERE run = 'fine') AND seq = 3"
-    connection.execute(f"UPDATE entry SET header = CAST('{wrong}' AS BLOB) WHERE {which}")
+    which = "run_key = (SELECT run_key FROM remit_run WHERE run = 'fine') AND seq = 3"
+    connection.execute(f"UPDATE remit_entry SET header = CAST('{wrong}' AS BLOB) WHERE {which}")
     connection.close()
     for run, status in ((HOSTILE, 0), ("fine", 5)):
         for words, exits in (

@@ -189,13 +189,13 @@ async def race(database: Storage) -> AsyncIterator[Race]:
         await asyncio.to_thread(office.__exit__, None, None, None)
 
 
-CEILING = {"sqlite": "ceiling", "postgres": "remit.ceiling"}
+CEILING = {"sqlite": "remit_ceiling", "postgres": "remit.ceiling"}
 WITNESS = {
     "sqlite": [
         "CREATE TABLE witness (run_key INTEGER, head INTEGER)",
-        """CREATE TRIGGER bear_witness AFTER INSERT ON entry
+        """CREATE TRIGGER bear_witness AFTER INSERT ON remit_entry
             WHEN CAST(new.header AS TEXT) ->> 'kind' = 'EffectIntended'
-           BEGIN INSERT INTO witness SELECT new.run_key, seq FROM run WHERE run = 'remit:authority'; END""",
+           BEGIN INSERT INTO witness SELECT new.run_key, seq FROM remit_run WHERE run = 'remit:authority'; END""",
     ],
     # At the very end of the transaction, and a moment late, so that what is not locked has the time to move.
     "postgres": [

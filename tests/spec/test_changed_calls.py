@@ -428,7 +428,7 @@ async def test_a_question_that_was_taken_out_of_the_index_is_listed_again(databa
         await rt.grant("user:dana", "director", by=OPS)
         await rt.run(flow, id="r")
         [before] = await rt.inbox()
-    prefix, vault = "remit." if database.kind == "postgres" else "", Vault(database.make(None))
+    prefix, vault = "remit." if database.kind == "postgres" else "remit_", Vault(database.make(None))
     for table in ("ask_open", "ask"):
         await vault.sql(f"DELETE FROM {prefix}{table}")
     async with database.open() as rt:

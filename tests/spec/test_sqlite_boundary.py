@@ -14,6 +14,7 @@ from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.rows import Q
 from tests.contract.boundary import fates, open_authority, resting
+from tests.support.aged import age
 from tests.support.journal import Hand, open_held, read_view
 
 OPEN, CLOSED = 100_000, 1_000_000
@@ -29,23 +30,14 @@ async def store(tmp_path: Path):
 
 
 async def test_a_file_of_schema_1_is_migrated_and_what_it_had_goes_on(tmp_path: Path):  # proves: RUN-19
-    path = tmp_path / "old.db"
-    old = apsw.Connection(str(path))
-    old.execute(migrations("sqlite")[0].sql)
-    old.execute(Q["insert_migration"], (1, "ledger", 5))
-    old.execute(Q["insert_ledger"], ("ab" * 16, 5, "database"))
     source = SqliteStore(tmp_path / "new.db")
     await source.open()
-    old.execute("UPDATE ledger SET origin = ?", (source.ledger.origin,))
     hand = await open_held(source, "po-1")
     await source.append(hand.step())
     await source.close()
-    old.execute("ATTACH ? AS new", (str(tmp_path / "new.db"),))
-    for table in ("run", "entry", "blob", "worker"):
-        old.execute(f"INSERT INTO {table} SELECT * FROM new.{table}")
-    old.close()
+    age(tmp_path / "new.db", tmp_path / "old.db", schema=1)
 
-    store = SqliteStore(path)
+    store = SqliteStore(tmp_path / "old.db")
     await store.open()
 
     assert (store.ledger.origin, store.ledger.schema) == (source.ledger.origin, len(migrations("sqlite")))
@@ -88,7 +80,7 @@ def fill(store: SqliteStore, closed: int) -> None:
     db = store._writer._connection
     with db:
         db.executemany(
-            "INSERT INTO ask (tenant, ask, run_key, run, call, roles, asked_at, until)"
+            "INSERT INTO remit_ask (tenant, ask, run_key, run, call, roles, asked_at, until)"
             " VALUES ('default', ?, 1, 'po-1', 'pay', ?, 1, 2)",
             (
                 (f"a-{n}", '["rare"]' if n == closed + OPEN - 1 else f'["role-{n % 50}","everybody"]')
@@ -96,8 +88,8 @@ def fill(store: SqliteStore, closed: int) -> None:
             ),
         )
         db.execute(
-            "INSERT INTO ask_open (number, tenant, role) SELECT number, 'default', r.value"
-            """ FROM ask, json_each(json_insert(roles, '$[#]', '')) r WHERE number > ?""",
+            "INSERT INTO remit_ask_open (number, tenant, role) SELECT number, 'default', r.value"
+            """ FROM remit_ask, json_each(json_insert(roles, '$[#]', '')) r WHERE number > ?""",
             (closed,),
         )
 
@@ -140,7 +132,7 @@ async def statements(store: SqliteStore, units: list[Unit]) -> dict[str, int]:
 async def test_an_entry_that_can_not_be_kept_takes_its_marks_with_it(store: SqliteStore):  # proves: LOG-4
     hand, other = await open_held(store, "po-1"), await open_held(store, "po-2")
     db = apsw.Connection(store.path)
-    db.execute("INSERT INTO entry VALUES (?, 0, 3, x'', x'', NULL, NULL, NULL)", (hand.row.run_key,))
+    db.execute("INSERT INTO remit_entry VALUES (?, 0, 3, x'', x'', NULL, NULL, NULL)", (hand.row.run_key,))
     db.close()
     unit = resting(hand, Reserve("a", 5, 10))
 

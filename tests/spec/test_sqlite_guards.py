@@ -8,7 +8,7 @@ import pytest
 
 from remit.errors import Refused, StoreRefused
 from remit.store.queries import load_queries, parse_queries
-from remit.store.schema import migrations, pending
+from remit.store.schema import migrations, names_of, pending, steps
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.guards import check_mount, is_network, mount_of, read_mount, sqlite_path
 from remit.store.url import store_for
@@ -113,7 +113,15 @@ def test_a_new_store_needs_every_migration_and_a_current_one_none():
     known = [migration.number for migration in migrations("sqlite")]
 
     assert [migration.number for migration in pending("sqlite", [])] == known
-    assert pending("sqlite", known) == ()
+    assert pending("sqlite", known) == steps("sqlite", known) == ()
+
+
+def test_a_new_file_begins_with_the_tables_of_today_and_an_old_one_goes_its_way():
+    """An application beside it may have a table of the name that one of Remit's had once."""
+    assert [(step.number, step.name) for step in steps("sqlite", [])] == [(3, "whole")]
+    assert not [name for step in steps("sqlite", []) for name in names_of(step) if not name.startswith("remit_")]
+    assert [step.number for step in steps("sqlite", [1])] == [2, 3]
+    assert steps("postgres", []) == migrations("postgres")
 
 
 @pytest.mark.parametrize(("applied", "code"), [([999], "store.newer"), ([0, 1], "store.broken")])
@@ -124,6 +132,6 @@ def test_a_schema_from_elsewhere_is_refused(applied: list[int], code: str):
 
 
 def test_every_statement_says_what_it_is_for():
-    assert load_queries("sqlite")["advance"].startswith("UPDATE run SET head")
+    assert load_queries("sqlite")["advance"].startswith("UPDATE remit_run SET head")
     with pytest.raises(AssertionError, match="what it is for"):
         parse_queries("-- name: silent\nSELECT 1;")

@@ -17,6 +17,7 @@ import pytest
 from remit.errors import LeaseLost, StoreClosed, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.machine import OPEN
 from remit.store.protocol import BLOB_BYTES_MIN, Renewal, RunFilter, Store
+from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.connection import WAL_BYTES_MAX, check_version, settle, transact
 from remit.store.sqlite.rows import Q
@@ -137,7 +138,7 @@ async def test_a_database_of_another_program_is_left_as_it_is(path: Path):
 
 async def test_a_ledger_of_a_newer_version_is_left_as_it_is(path: Path):
     await closed(SqliteStore(path))
-    run_sql(path, "INSERT INTO migration VALUES (3, 'later', 0)")
+    run_sql(path, f"INSERT INTO remit_migration VALUES ({len(migrations('sqlite')) + 1}, 'later', 0)")
     before = path.read_bytes()
 
     await refused(SqliteStore(path), "store.newer")
@@ -147,7 +148,7 @@ async def test_a_ledger_of_a_newer_version_is_left_as_it_is(path: Path):
 
 async def test_a_ledger_without_its_row_is_broken(path: Path):
     await closed(SqliteStore(path))
-    run_sql(path, "DELETE FROM ledger")
+    run_sql(path, "DELETE FROM remit_ledger")
 
     await refused(SqliteStore(path), "store.broken")
 
@@ -176,13 +177,13 @@ async def test_both_hot_statements_compare_the_row(
     store: SqliteStore, other: apsw.Connection, column: str, is_ending: bool
 ):  # proves: OWN-3
     hand = await open_held(store, "po-1")
-    other.execute(f"UPDATE run SET {column}")
+    other.execute(f"UPDATE remit_run SET {column}")
 
     with pytest.raises(LeaseLost):
         await store.append(hand.end() if is_ending else hand.step())
 
-    assert other.execute("SELECT count(*) FROM entry").get == 2
-    assert other.execute("SELECT status FROM run").get == "running"
+    assert other.execute("SELECT count(*) FROM remit_entry").get == 2
+    assert other.execute("SELECT status FROM remit_run").get == "running"
 
 
 def test_the_open_statuses_are_the_machines():
@@ -359,7 +360,7 @@ async def test_entries_beyond_the_end_of_the_row_refuse_only_that_run(
     victim, *rest = [await open_held(store, f"po-{number}") for number in range(4)]
     head, seq = victim.pen.head, victim.pen.seq
     await step(store, victim, b"1")
-    other.execute("UPDATE run SET head = ?, seq = ? WHERE run_key = ?", (head, seq, victim.row.run_key))
+    other.execute("UPDATE remit_run SET head = ?, seq = ? WHERE run_key = ?", (head, seq, victim.row.run_key))
     row = await store.read_row("default", "po-0")
     assert row is not None
 
@@ -374,7 +375,7 @@ async def test_a_lost_large_value_is_seen_as_tampering(store: SqliteStore, other
     await step(store, hand, b'"' + b"v" * BLOB_BYTES_MIN + b'"')
     assert len((await read_view(store, hand.row.run_key)).calls) == 1
 
-    other.execute("DELETE FROM blob")
+    other.execute("DELETE FROM remit_blob")
 
     with pytest.raises(Tampered) as caught:
         await read_view(store, hand.row.run_key)
@@ -383,8 +384,8 @@ async def test_a_lost_large_value_is_seen_as_tampering(store: SqliteStore, other
 
 async def test_a_run_key_is_never_given_twice(store: SqliteStore, other: apsw.Connection):
     first = await open_held(store, "po-1")
-    other.execute("DELETE FROM entry")
-    other.execute("DELETE FROM run")
+    other.execute("DELETE FROM remit_entry")
+    other.execute("DELETE FROM remit_run")
 
     second = await open_held(store, "po-1")
 
@@ -514,7 +515,7 @@ def read_without_a_gap(path: Path, stop: threading.Event) -> None:
         connection = apsw.Connection(str(path))
         connection.setbusytimeout(5_000)
         connection.execute("BEGIN")
-        assert connection.execute("SELECT count(*) FROM run").get == 1
+        assert connection.execute("SELECT count(*) FROM remit_run").get == 1
         ends.append(connection)
         if len(ends) > 1:
             ends.pop(0).close()

@@ -24,18 +24,18 @@ CREATE TABLE line (invoice INTEGER REFERENCES invoice (id) DEFERRABLE INITIALLY 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT {} FROM n"
 MAY_NOT = [
     *(f"{verb} {table}" for table in sorted(OWN_TABLES) for verb in ("DELETE FROM", "DROP TABLE")),
-    "UPDATE run SET seq = 99",
-    'UPDATE "RUN" SET epoch = 0',
-    "INSERT INTO business_key VALUES ('default', 'k', 1, 'po-1', 'pay')",
-    "REPLACE INTO ceiling VALUES ('default', 'a', 0)",
-    "ALTER TABLE entry ADD COLUMN mine",
-    "CREATE INDEX mine ON run (head)",
-    "DROP INDEX ask_open_by_number",
-    "CREATE TRIGGER mine AFTER INSERT ON entry BEGIN SELECT 1; END",
-    "CREATE TRIGGER mine AFTER INSERT ON invoice BEGIN DELETE FROM entry; END; INSERT INTO invoice (number) VALUES (9)",
-    "CREATE TEMP TABLE run (head)",
+    "UPDATE remit_run SET seq = 99",
+    'UPDATE "REMIT_RUN" SET epoch = 0',
+    "INSERT INTO remit_business_key VALUES ('default', 'k', 1, 'po-1', 'pay')",
+    "REPLACE INTO remit_ceiling VALUES ('default', 'a', 0)",
+    "ALTER TABLE remit_entry ADD COLUMN mine",
+    "CREATE INDEX mine ON remit_run (head)",
+    "DROP INDEX remit_ask_open_by_number",
+    "CREATE TRIGGER mine AFTER INSERT ON remit_entry BEGIN SELECT 1; END",
+    "CREATE TRIGGER t AFTER INSERT ON invoice BEGIN DELETE FROM remit_run; END; INSERT INTO invoice (number) VALUES (9)",
+    "CREATE TEMP TABLE remit_run (head)",
     "CREATE TEMP TABLE mine (x)",
-    "CREATE TEMP VIEW run AS SELECT 1",
+    "CREATE TEMP VIEW remit_run AS SELECT 1",
     "ATTACH ':memory:' AS other",
     "PRAGMA synchronous = 0",
     "PRAGMA journal_mode = delete",
@@ -109,8 +109,8 @@ async def test_it_writes_no_table_of_remits_and_changes_no_setting(store: Sqlite
 
 async def test_it_reads_everything_and_changes_its_own_schema(store: SqliteStore, path: Path):  # proves: FX-6
     def act(connection: apsw.Connection) -> None:
-        assert connection.execute("SELECT run FROM run").get == "po-1"
-        assert connection.execute("SELECT name FROM pragma_table_info('run') WHERE cid = 0").get == "run_key"
+        assert connection.execute("SELECT run FROM remit_run").get == "po-1"
+        assert connection.execute("SELECT name FROM pragma_table_info('remit_run') WHERE cid = 0").get == "run_key"
         connection.execute("CREATE TABLE t (i INTEGER PRIMARY KEY AUTOINCREMENT); INSERT INTO t DEFAULT VALUES")
         connection.execute("CREATE INDEX t_by_i ON t (i); ALTER TABLE t ADD COLUMN k; DROP TABLE t")
         connection.execute("CREATE TABLE kept (x)")
@@ -236,7 +236,7 @@ async def test_remits_tables_are_made_beside_an_application_s_when_asked_for(pat
     assert run_sql(path, "SELECT number FROM invoice") == [(1,)]
 
 
-@pytest.mark.parametrize("table", ["outbox", "Run", "worker"])
+@pytest.mark.parametrize("table", ["remit_outbox", "Remit_Run", "remit_worker"])
 async def test_a_table_under_a_name_that_remit_needs_is_told(path: Path, table: str):
     run_sql(path, f'CREATE TABLE "{table}" (x); CREATE TABLE invoice (y)')
     before = path.read_bytes()

@@ -353,14 +353,14 @@ async def test_an_outcome_of_50_MB_is_stored_aside_and_comes_back_equal(database
 
 async def sizes(url: str) -> tuple[int, list[int]]:
     """Bytes of the largest value among the entries, and of each value beside them."""
-    inline = "SELECT max(length(value)) FROM entry"
-    aside = "SELECT length(data) FROM blob"
+    prefix = "remit_" if url.startswith("sqlite:") else "remit."
+    inline, aside = f"SELECT max(length(value)) FROM {prefix}entry", f"SELECT length(data) FROM {prefix}blob"
     if url.startswith("sqlite:"):
         file = apsw.Connection(str(Path(url.removeprefix("sqlite:///"))))
         found = file.execute(inline).get, [size for (size,) in file.execute(aside)]
         file.close()
         return found
-    server: Any = await asyncpg.connect(url, server_settings={"search_path": "remit"})
+    server: Any = await asyncpg.connect(url)
     try:
         return await server.fetchval(inline), [row[0] for row in await server.fetch(aside)]
     finally:

@@ -100,7 +100,7 @@ class Vault:
             await self.sql(f"INSERT INTO {table} ({_ENTRY}) VALUES {slots}", *values)
 
     def _table(self, name: str) -> str:
-        return f"remit.{name}" if self._kind.startswith("postgres") else name
+        return f"remit.{name}" if self._kind.startswith("postgres") else f"remit_{name}"
 
     def _read_file(self) -> Ledger:
         ledger: Ledger = {}

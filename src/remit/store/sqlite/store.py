@@ -69,7 +69,7 @@ class SqliteStore(Opened):
     url_or_path: `sqlite:///relative.db`, `sqlite:////absolute.db` or a path. Raises Refused `url.refused`.
     clock: replaces this machine's clock, and the ledger says so from then on.
     beside: make Remit's tables in a database that has tables of yours already, for `transact`; asked for once,
-    since a wrong path would otherwise write into somebody else's database.
+    since a wrong path would otherwise write into somebody else's database. Remit's all begin with `remit_`.
     """
 
     transacts: Literal["", "plain", "awaited"] = "plain"

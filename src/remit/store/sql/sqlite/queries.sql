@@ -1,16 +1,17 @@
 -- Everything that Remit asks of SQLite. Numbered parameters; all values are bound.
+-- Every table of ours begins with `remit_`: an application's tables stand in the same file, under names of its own.
 -- Open statuses: queued, running, waiting, paused, in_doubt.
 
 -- name: advance
 -- Move the end of lane main, if head, epoch and lease are as the unit says; ?7 is where lane post must still end.
-UPDATE run SET head = ?1, seq = ?2
+UPDATE remit_run SET head = ?1, seq = ?2
 WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
   AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6))
   AND (?7 IS NULL OR post_seq = ?7);
 
 -- name: advance_and_move
 -- The same, with new index values; ?10 = 1 gives the lease back.
-UPDATE run SET head = ?1, seq = ?2, status = ?8, code = ?9,
+UPDATE remit_run SET head = ?1, seq = ?2, status = ?8, code = ?9,
   worker = CASE ?10 WHEN 1 THEN NULL ELSE worker END,
   lease_until = CASE ?10 WHEN 1 THEN 0 ELSE lease_until END
 WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
@@ -19,77 +20,77 @@ WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
 
 -- name: advance_post
 -- Move the end of lane post of a run that has not ended; needs no lease.
-UPDATE run SET post_head = ?1, post_seq = ?2
+UPDATE remit_run SET post_head = ?1, post_seq = ?2
 WHERE run_key = ?3 AND post_head = ?4 AND quarantined = 0
   AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
   AND (?5 IS NULL OR post_seq = ?5);
 
 -- name: read_ends
 -- Where both lanes of a journal end.
-SELECT seq, post_seq FROM run WHERE run_key = ?1;
+SELECT seq, post_seq FROM remit_run WHERE run_key = ?1;
 
 -- name: take_key
 -- Hold a business key for one call of a run; gives no row where another call or run holds it.
-INSERT INTO business_key (tenant, key, run_key, run, call) VALUES (?1, ?2, ?3, ?4, ?5)
+INSERT INTO remit_business_key (tenant, key, run_key, run, call) VALUES (?1, ?2, ?3, ?4, ?5)
 ON CONFLICT (tenant, key) DO UPDATE SET call = ?5 WHERE run_key = ?3 AND call = ?5
 RETURNING run_key;
 
 -- name: free_key
 -- Give a business key back that this run holds.
-DELETE FROM business_key WHERE tenant = ?1 AND key = ?2 AND run_key = ?3;
+DELETE FROM remit_business_key WHERE tenant = ?1 AND key = ?2 AND run_key = ?3;
 
 -- name: reserve
 -- Add to what is used of a ceiling; gives no row where that would be more than ?4.
-INSERT INTO ceiling (tenant, scope, used) SELECT ?1, ?2, ?3 WHERE ?3 <= ?4
+INSERT INTO remit_ceiling (tenant, scope, used) SELECT ?1, ?2, ?3 WHERE ?3 <= ?4
 ON CONFLICT (tenant, scope) DO UPDATE SET used = used + ?3 WHERE used <= ?4 - ?3
 RETURNING used;
 
 -- name: unreserve
 -- Take back what was reserved, and never more than is there.
-UPDATE ceiling SET used = max(used - ?3, 0) WHERE tenant = ?1 AND scope = ?2;
+UPDATE remit_ceiling SET used = max(used - ?3, 0) WHERE tenant = ?1 AND scope = ?2;
 
 -- name: put_ask
 -- A question for the inbox, under its first number if it is asked again.
-INSERT INTO ask (tenant, ask, run_key, run, call, roles, asked_at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+INSERT INTO remit_ask (tenant, ask, run_key, run, call, roles, asked_at, until) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ON CONFLICT (tenant, ask) DO UPDATE SET run_key = ?3, run = ?4, call = ?5, roles = ?6, asked_at = ?7, until = ?8
 RETURNING number;
 
 -- name: open_ask
 -- Show it to a role that may answer it, or under '' to all.
-INSERT INTO ask_open (number, tenant, role) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
+INSERT INTO remit_ask_open (number, tenant, role) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
 -- name: close_ask
 -- Show it to nobody any more.
-DELETE FROM ask_open WHERE number = (SELECT number FROM ask WHERE tenant = ?1 AND ask = ?2);
+DELETE FROM remit_ask_open WHERE number = (SELECT number FROM remit_ask WHERE tenant = ?1 AND ask = ?2);
 
 -- name: announce
 -- A row of the outbox.
-INSERT INTO outbox (tenant, run, kind, data, at) VALUES (?1, ?2, ?3, ?4, ?5);
+INSERT INTO remit_outbox (tenant, run, kind, data, at) VALUES (?1, ?2, ?3, ?4, ?5);
 
 -- name: insert_entry
 -- Keep an entry of a unit whose row was moved.
-INSERT INTO entry (run_key, lane, seq, header, body, salt, value, blob) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+INSERT INTO remit_entry (run_key, lane, seq, header, body, salt, value, blob) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 
 -- name: insert_blob
 -- Keep a large value once, by its digest.
-INSERT INTO blob (digest, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+INSERT INTO remit_blob (digest, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
 
 -- name: set_quarantine
 -- Set or clear the overlay of a run.
-UPDATE run SET quarantined = ?1 WHERE run_key = ?2;
+UPDATE remit_run SET quarantined = ?1 WHERE run_key = ?2;
 
 -- name: insert_run
 -- Make a run, unless its id is taken, in whichever generation: a row whose gen was edited must not begin afresh.
-INSERT INTO run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+INSERT INTO remit_run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until)
 SELECT ?1, ?2, ?3, ?4, ?5, 'queued', '', 0, ?6, ?7, ?8, 1, ?8, 0, ?9, ?10, ?11
-WHERE NOT EXISTS (SELECT 1 FROM run WHERE tenant = ?1 AND run = ?2)
+WHERE NOT EXISTS (SELECT 1 FROM remit_run WHERE tenant = ?1 AND run = ?2)
 ON CONFLICT DO NOTHING
 RETURNING run_key;
 
 -- name: claim
 -- Hold a run that nobody holds, under an epoch one higher; ?6 is a worker that is proven dead.
-UPDATE run SET epoch = epoch + 1, worker = ?1, lease_until = ?2
+UPDATE remit_run SET epoch = epoch + 1, worker = ?1, lease_until = ?2
 WHERE run_key = ?3 AND epoch = ?4 AND quarantined = 0
   AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
   AND (worker IS NULL OR lease_until <= ?5 OR worker = ?6)
@@ -98,37 +99,37 @@ RETURNING run_key, tenant, run, gen, flow, "by", status, code, quarantined, open
 
 -- name: release
 -- Give a lease back without an entry.
-UPDATE run SET worker = NULL, lease_until = 0 WHERE run_key = ?1 AND epoch = ?2 AND worker IS NOT NULL
+UPDATE remit_run SET worker = NULL, lease_until = 0 WHERE run_key = ?1 AND epoch = ?2 AND worker IS NOT NULL
 RETURNING run_key;
 
 -- name: renew
 -- Prolong a lease that this worker still holds; one that ran out counts while nobody took it.
-UPDATE run SET lease_until = ?1 WHERE run_key = ?2 AND epoch = ?3 AND worker = ?4
+UPDATE remit_run SET lease_until = ?1 WHERE run_key = ?2 AND epoch = ?3 AND worker = ?4
 RETURNING run_key;
 
 -- name: read_row
 -- The newest generation of a run.
 SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until
-FROM run WHERE tenant = ?1 AND run = ?2 ORDER BY gen DESC LIMIT 1;
+FROM remit_run WHERE tenant = ?1 AND run = ?2 ORDER BY gen DESC LIMIT 1;
 
 -- name: read_row_by_key
 -- One run.
 SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until
-FROM run WHERE run_key = ?1;
+FROM remit_run WHERE run_key = ?1;
 
 -- name: read_entries
 -- One lane of a run, large values filled in.
 SELECT e.seq, e.header, e.body, e.salt, CASE WHEN e.blob IS NULL THEN e.value ELSE b.data END
-FROM entry e LEFT JOIN blob b ON b.digest = e.blob
+FROM remit_entry e LEFT JOIN remit_blob b ON b.digest = e.blob
 WHERE e.run_key = ?1 AND e.lane = ?2 ORDER BY e.seq;
 
 -- name: list_newest
 -- Runs of a tenant, newest first.
 SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until
-FROM run
+FROM remit_run
 WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
   AND substr(run, 1, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT ?5;
@@ -137,7 +138,7 @@ ORDER BY run_key DESC LIMIT ?5;
 -- Runs of one status, newest first.
 SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until
-FROM run
+FROM remit_run
 WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
   AND status = ?6
   AND substr(run, 1, 6) <> 'remit:'
@@ -147,7 +148,7 @@ ORDER BY run_key DESC LIMIT ?5;
 -- Runs whose id lies between a prefix and ?8, which is behind all that begin with it: no wildcards.
 SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
   head, seq, post_head, post_seq, epoch, worker, lease_until
-FROM run
+FROM remit_run
 WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
   AND (?6 IS NULL OR status = ?6)
   AND run >= ?7 AND run < ?8
@@ -156,74 +157,83 @@ ORDER BY run_key DESC LIMIT ?5;
 
 -- name: read_peek
 -- Where lane main of a journal ends.
-SELECT seq, head FROM run WHERE run_key = ?1;
+SELECT seq, head FROM remit_run WHERE run_key = ?1;
 
 -- name: read_name
 -- Whose run it is.
-SELECT tenant, run FROM run WHERE run_key = ?1;
+SELECT tenant, run FROM remit_run WHERE run_key = ?1;
 
 -- name: read_key
 -- Who holds a business key.
-SELECT run, call FROM business_key WHERE tenant = ?1 AND key = ?2;
+SELECT run, call FROM remit_business_key WHERE tenant = ?1 AND key = ?2;
 
 -- name: read_used
 -- What is used of a ceiling.
-SELECT used FROM ceiling WHERE tenant = ?1 AND scope = ?2;
+SELECT used FROM remit_ceiling WHERE tenant = ?1 AND scope = ?2;
 
 -- name: read_ask
 -- A question by its id, open or closed.
 SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until,
-  EXISTS (SELECT 1 FROM ask_open o WHERE o.number = a.number)
-FROM ask a WHERE a.tenant = ?1 AND a.ask = ?2;
+  EXISTS (SELECT 1 FROM remit_ask_open o WHERE o.number = a.number)
+FROM remit_ask a WHERE a.tenant = ?1 AND a.ask = ?2;
 
 -- name: list_asks
 -- Open questions of a tenant that a role may answer, oldest first. CROSS JOIN keeps the order: the open ones first.
 SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until, 1
-FROM ask_open o CROSS JOIN ask a ON a.number = o.number
+FROM remit_ask_open o CROSS JOIN remit_ask a ON a.number = o.number
 WHERE o.tenant = ?1 AND o.role = ?2 AND o.number > ?3
 ORDER BY o.number LIMIT ?4;
 
 -- name: read_outbox
 -- What was announced after a number, in order.
-SELECT number, tenant, run, kind, data, at FROM outbox WHERE number > ?1 ORDER BY number LIMIT ?2;
+SELECT number, tenant, run, kind, data, at FROM remit_outbox WHERE number > ?1 ORDER BY number LIMIT ?2;
 
 -- name: put_worker
 -- Record a worker, or what it says of itself now.
-INSERT INTO worker (worker, host, lock_path, started_at) VALUES (?1, ?2, ?3, ?4)
+INSERT INTO remit_worker (worker, host, lock_path, started_at) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (worker) DO UPDATE SET host = ?2, lock_path = ?3, started_at = ?4;
 
 -- name: read_worker
 -- A worker, and where to look whether it lives.
-SELECT worker, host, lock_path, started_at FROM worker WHERE worker = ?1;
+SELECT worker, host, lock_path, started_at FROM remit_worker WHERE worker = ?1;
 
--- name: read_tables
--- Which tables a file has, before anything is believed of it.
-SELECT name FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite\_%' ESCAPE '\';
+-- name: read_names
+-- Which tables and indexes a file has, before anything is believed of it.
+SELECT lower(name), type = 'index' FROM sqlite_schema
+WHERE type IN ('table', 'view', 'index') AND name NOT LIKE 'sqlite\_%' ESCAPE '\';
+
+-- name: read_columns
+-- Which columns a table has, in their order.
+SELECT name FROM pragma_table_info(?1) ORDER BY cid;
 
 -- name: read_migrations
 -- Which migrations were applied.
+SELECT number FROM remit_migration ORDER BY number;
+
+-- name: read_migrations_unprefixed
+-- The same in a file from before migration 3.
 SELECT number FROM migration ORDER BY number;
 
 -- name: insert_migration
 -- Note a migration that was applied.
-INSERT INTO migration (number, name, applied_at) VALUES (?1, ?2, ?3);
+INSERT INTO remit_migration (number, name, applied_at) VALUES (?1, ?2, ?3);
 
 -- name: insert_ledger
 -- Give a new file its origin.
-INSERT INTO ledger (one, origin, made_at, clock) VALUES (1, ?1, ?2, ?3) ON CONFLICT DO NOTHING;
+INSERT INTO remit_ledger (one, origin, made_at, clock) VALUES (1, ?1, ?2, ?3) ON CONFLICT DO NOTHING;
 
 -- name: mark_given_clock
 -- For ever: this ledger was written under a clock of the caller's.
-UPDATE ledger SET clock = 'given' WHERE clock <> 'given';
+UPDATE remit_ledger SET clock = 'given' WHERE clock <> 'given';
 
 -- name: read_ledger
 -- What the file says of itself.
-SELECT origin, made_at, clock FROM ledger;
+SELECT origin, made_at, clock FROM remit_ledger;
 
 -- name: count_stale
 -- Runs whose lease ran out and that nobody took over.
-SELECT count(*) FROM run WHERE worker IS NOT NULL AND quarantined = 0 AND lease_until <= ?1;
+SELECT count(*) FROM remit_run WHERE worker IS NOT NULL AND quarantined = 0 AND lease_until <= ?1;
 
 -- name: count_runs
 -- Runs, and those in quarantine.
-SELECT count(*), coalesce(sum(quarantined), 0) FROM run WHERE substr(run, 1, 6) <> 'remit:';
+SELECT count(*), coalesce(sum(quarantined), 0) FROM remit_run WHERE substr(run, 1, 6) <> 'remit:';
