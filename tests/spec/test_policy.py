@@ -147,6 +147,48 @@ def test_what_is_not_understood_is_refused_at_its_place(part: dict[Any, Any], co
     assert place in text
 
 
+PAY_A_DAY = CeilingPin(field="amount", max=5, per="day")
+BY_BOSS = ApprovalPin(roles=["boss"], within=1)
+
+
+@pytest.mark.parametrize(
+    ("pin", "code"),
+    [
+        (PolicyPin(version=1), "policy.form"),  # type: ignore[arg-type]
+        (PolicyPin(version="\ud800"), "policy.form"),
+        (PolicyPin(version="1", forbid="pay"), "policy.form"),  # type: ignore[arg-type]
+        (PolicyPin(version="1", windows={"high": 30 * 60 * 1e6}), "policy.form"),  # type: ignore[dict-item]
+        (PolicyPin(version="1", windows={"high": 2**70}), "policy.form"),
+        (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, max=1.5)]}), "policy.form"),
+        (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, per="week")]}), "policy.form"),
+        (PolicyPin(version=""), "policy.version"),
+        (PolicyPin(version="1", windows={"grave": 1}), "policy.windows"),
+        (PolicyPin(version="1", windows={"high": 2**60}), "policy.windows"),
+        (PolicyPin(version="1", evidence={"quote": 0}), "policy.evidence"),
+        (PolicyPin(version="1", forbid=["a/b"]), "policy.forbid"),
+        (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, field="")]}), "policy.ceilings"),
+        (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, max=-1)]}), "policy.ceilings"),
+        (PolicyPin(version="1", approvals={"pay": replace(BY_BOSS, roles=[])}), "policy.approvals"),
+        (PolicyPin(version="1", approvals={"pay": replace(BY_BOSS, roles=["anyone"])}), "policy.approvals"),
+    ],
+)
+def test_facts_are_held_to_what_the_plain_form_is_held_to(pin: PolicyPin, code: str):  # proves: GATE-5
+    """Nothing looks at their types when they are made, and a policy that can't be read again stops every run."""
+    assert code_and_text(pin)[0] == code
+
+
+def test_facts_that_hold_stay_what_they_are():
+    pin = PolicyPin(
+        approvals={"pay": replace(BY_BOSS, predicate="mine.is_large")},
+        ceilings={"pay.order": [PAY_A_DAY], "pay": [PAY_A_DAY]},
+        evidence={"quote": 1},
+        forbid=["wire"],
+        version="1",
+        windows={"high": 1},
+    )
+    assert policy_from(pin) == pin
+
+
 def test_a_policy_is_a_table_with_a_version():
     assert code_and_text({})[0] == "policy.version"
     for data in ("version", 5, None):

@@ -10,6 +10,7 @@ Whatever the difference does not say has not changed: it is taken over all that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
@@ -17,17 +18,18 @@ from remit.authority import tables
 from remit.authority.contract import WINDOW_MAX, WINDOWS
 from remit.authority.durations import MICROSECOND, duration_text
 from remit.authority.tables import Fault, within
-from remit.canonical import encode
+from remit.canonical import Form, encode
 from remit.errors import Refused
 from remit.facts.rules import ApprovalPin, CeilingPin, PolicyPin
 
+_FORM = Form(PolicyPin)
 _PIN_TAG = b"remit/policy/1\n"
 _LONGEST_US = WINDOW_MAX // MICROSECOND
 _KEYS = ("version", "ceilings", "windows", "approvals", "evidence", "forbid")
 
 
-def policy_from(data: Mapping[str, Any]) -> PolicyPin:
-    """A policy from the plain form that people write:
+def policy_from(data: Mapping[str, Any] | PolicyPin) -> PolicyPin:
+    """A policy from the plain form that people write, or from facts, which are held to the same:
 
         {"version": "4",
          "ceilings": {"pay.amount": 2_500_000, "refund.amount": {"max": 9_000_000, "currency": "GBP", "per": "day"}},
@@ -42,7 +44,7 @@ def policy_from(data: Mapping[str, Any]) -> PolicyPin:
     `policy.approvals`, `policy.evidence`, `policy.forbid`.
     """
     try:
-        return _read(data)
+        return _checked(data) if isinstance(data, PolicyPin) else _read(data)
     except Fault as fault:
         raise _refused(fault) from None
 
@@ -106,6 +108,41 @@ def _read(data: object) -> PolicyPin:
             risk: tables.duration(value, within("windows", risk), max_us=_LONGEST_US) for risk, value in windows.items()
         },
     )
+
+
+def _checked(pin: PolicyPin) -> PolicyPin:
+    """Facts look at no type when they are made: what could not be read again must not be written."""
+    try:
+        pin = _FORM.read(_FORM.write(pin))
+        plain = _plain(pin)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise Fault("", f"it can't be written down ({ascii(str(exc))[1:-1]})") from None
+    _read(plain)
+    for effect, ceilings in pin.ceilings.items():  # of an effect whose own name has a dot the plain form can't tell
+        place = within("ceilings", tables.effect_name(effect, "ceilings"))
+        for each in ceilings:
+            tables.ceiling({"currency": each.currency, "max": each.max, "per": each.per}, each.field, place)
+    return pin
+
+
+def _plain(pin: PolicyPin) -> dict[str, Any]:
+    """The plain form of a policy, without its ceilings."""
+    approvals = {
+        name: {
+            "alone": each.alone,
+            "immaterial": each.immaterial,
+            "roles": each.roles,
+            "within": timedelta(microseconds=each.within),
+        }
+        for name, each in pin.approvals.items()
+    }
+    return {
+        "approvals": approvals,
+        "evidence": {name: timedelta(microseconds=us) for name, us in pin.evidence.items()},
+        "forbid": pin.forbid,
+        "version": pin.version,
+        "windows": {risk: timedelta(microseconds=us) for risk, us in pin.windows.items()},
+    }
 
 
 def _read_ceilings(given: Mapping[str, Any]) -> dict[str, list[CeilingPin]]:

@@ -125,7 +125,7 @@ class People(Opened):
 
         over: digest of the policy that it was compared with, "" for none; `policy.moved` where another one holds now.
         """
-        pin = policy if isinstance(policy, PolicyPin) else policy_from(policy)
+        pin = policy_from(policy)
 
         def check(known: Authority) -> None:
             if over is not None and over != known.policy_digest:

@@ -12,6 +12,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.opening import draw_up
 from remit.engine.process.outcome import detail
 from remit.engine.process.salt import draw_salt
+from remit.errors import Refused
 from remit.facts import kinds
 from remit.facts.entry import Identity, Pen
 from remit.facts.fact import Fact
@@ -44,5 +45,17 @@ def unit_of(host: Host, row: RunRow, fact: Fact, words: str, *, by: str) -> Unit
     identity = Identity(host.store.ledger.origin, host.tenant, row.run, row.gen, row.flow)
     pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
     value = (draw_salt(), detail(words))
-    entry = pen.seal(type(fact).__name__, kinds.write(fact), at=host.clock.now(), value=value)
+    entry = pen.seal(type(fact).__name__, _body_of(fact), at=host.clock.now(), value=value)
     return Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None)
+
+
+def _body_of(fact: Fact) -> bytes:
+    """Its bytes, read back: one entry that can't be read again would stop everything that rests on the journal."""
+    kind = type(fact).__name__
+    try:
+        body = kinds.write(fact)
+        kinds.FORMS[kind].read(body)
+    except (TypeError, ValueError, OverflowError, RecursionError) as exc:
+        words = f"{kind} can't be written as it is ({ascii(str(exc))[1:-1]}); nothing was done."
+        raise Refused(words, code="fact.form", hint="Give text where text is meant, and whole numbers.") from None
+    return body
