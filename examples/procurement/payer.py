@@ -48,7 +48,7 @@ async def work(rt: remit.Runtime, due: Iterator[str]) -> None:
 
 def say(outcome: remit.Outcome) -> None:
     """One line, at once: whoever watches may be about to kill us."""
-    told = {"run": outcome.run, "status": str(outcome.status), "code": outcome.code, "waits": outcome.waiting_on}
+    told = {"run": outcome.run, "status": str(outcome.status), "code": outcome.code, "waits": outcome.waits_for}
     print(json.dumps(told), flush=True)
 
 

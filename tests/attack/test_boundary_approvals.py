@@ -65,7 +65,7 @@ async def test_13_a_clock_set_back_after_an_expiry_revives_nothing(
         clock.move(HOURS_72 + timedelta(microseconds=1))
         await office.go(rt)
         clock.move(-2 * DAY)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.expired"]
         assert (await rt.ask(ask.id)).state == "void"
         verdict = (await rt.judge(office.flow, RUN)).verdict
@@ -181,7 +181,7 @@ async def test_17_a_yes_that_was_used_is_used_up(database: Storage):  # proves: 
         await staffed(rt)
         await rt.run(twice, id=RUN, by=BUYER, behalf=DANA)
         ask = await answer(rt)
-        assert (await rt.run(twice, id=RUN, by=BUYER, behalf=DANA)).waiting_on == "approval"
+        assert (await rt.run(twice, id=RUN, by=BUYER, behalf=DANA)).waits_for == "approval"
         assert office.sent == [ORDER]
         assert (await asked(rt)).call == "pay#2"
         assert await code_of(answer(rt, ask=ask)) == "approval.decided"
@@ -209,7 +209,7 @@ async def test_18_any_byte_that_code_changes_after_the_yes_voids_it(fields, on_s
         await office.go(rt)
         await answer(rt)
         office.order |= fields
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await judged(rt)).verdict.findings[7].code == "approval.payload"
         ask = await asked(rt)
         assert ask.void == ("approval.payload", "approval.shown")
@@ -321,7 +321,7 @@ async def test_23_a_role_granted_after_the_decision_does_not_help_it(database: S
         ask = await asked(rt)
         assert await code_of(answer(rt, by="user:late")) == "approval.role"
         await rt.grant("user:late", "director", by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert await code_of(answer(rt, by="user:late", ask=ask)) == "approval.role_new"
     assert office.sent == []
 
@@ -450,7 +450,7 @@ async def test_29_what_cannot_be_shown_cannot_be_asked(database: Storage):  # pr
         assert "ApprovalAsked" not in await kinds_of(rt)
         # One whose argument the effect's own type does not read is none either.
         office.order = {}
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await asked(rt)).payload == {}
     assert office.sent == []
 
@@ -463,7 +463,7 @@ async def test_31_already_approved_by_the_cfo_is_text(database: Storage):  # pro
     office.rests_on = ["approval"]
     async with database.open() as rt:
         await staffed(rt)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         ask = await asked(rt)
         assert (ask.payload["note"], ask.evidence[0].value) == (claim, {"said": claim})
         findings = [finding.code for finding in (await judged(rt)).verdict.findings if not finding.ok]

@@ -200,7 +200,7 @@ async def test_a_denial_that_was_heard_cannot_be_written_anew(lasting: Storage):
         await staffed(rt)
         await rt.run(careful, id=RUN, by=BUYER, behalf=DANA)
         await answer(rt, "deny")
-        assert (await rt.run(careful, id=RUN, by=BUYER, behalf=DANA)).waiting_on == "approval"
+        assert (await rt.run(careful, id=RUN, by=BUYER, behalf=DANA)).waits_for == "approval"
 
     def rewrite(ledger: Ledger) -> None:
         kept = ledger[RUN]
@@ -244,7 +244,7 @@ async def test_16_a_yes_that_was_given_in_another_run_is_not_heard_here(database
             await asked_twice(database, office)
         await forged(database, forge)
         async with database.open() as rt:
-            assert (await office.go(rt)).waiting_on == "approval"
+            assert (await office.go(rt)).waits_for == "approval"
             assert await voided(rt) == [[]]
             assert (await judged(rt)).verdict.findings[7].code == "approval.needed"
             assert await rt.verify(RUN) is None
@@ -256,7 +256,7 @@ async def test_16_made_out_to_this_question_it_is_not_bound_to_it(database: Stor
     await asked_twice(database, office)
     await forged(database, of_the_other_run_under_this_id)
     async with database.open() as rt:
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await judged(rt)).verdict.findings[7].code == "approval.binding"
         assert await voided(rt) == [["approval.binding"], []]
         assert office.sent == []
@@ -276,7 +276,7 @@ async def test_16_a_forged_no_that_is_not_bound_is_none_either(database: Storage
 
     await forged(database, forge)
     async with database.open() as rt:
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert await voided(rt) == [["approval.binding"], []]
         await answer(rt)
         assert (await office.go(rt)).status == "completed"
@@ -301,7 +301,7 @@ async def test_16_a_yes_to_one_step_is_none_to_another_of_the_same_run(database:
 
     await forged(database, forge)
     async with database.open() as rt:
-        assert (await rt.run(both, id=RUN, by=BUYER, behalf=DANA)).waiting_on == "approval"
+        assert (await rt.run(both, id=RUN, by=BUYER, behalf=DANA)).waits_for == "approval"
         asks = (await rt.show(RUN)).view.boundary.asks
         assert (asks[a.id].used_by, asks[b.id].voided) == ("a/pay", ["approval.binding"])
     assert office.sent == [ORDER]
@@ -325,7 +325,7 @@ async def test_16_a_yes_from_another_deployment_is_none_here(tmp_path, database:
 
     await forged(database, fact)
     async with database.open() as rt:
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.binding"]
 
     def entry(ledger: Ledger) -> None:
@@ -371,7 +371,7 @@ async def test_a_forged_yes_is_looked_at_again_when_it_is_used(by, codes, databa
 
     await forged(database, forge)
     async with database.open() as rt:
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == codes
     assert office.sent == []
 

@@ -42,7 +42,7 @@ MOVES: list[Attack] = [
         "a decision that is to be taken again",
         "chain.move",
         "main 5",
-        resealed(DECIDED, (1, RunParked(calls=["decide"], code="step.failed", reason="repair"))),
+        resealed(DECIDED, (1, RunParked(calls=["decide"], code="step.failed", waits_for="repair"))),
     ),
     ("a quarantine lifted in the run's own journal", "chain.move", "main 5", resealed(DECIDED, (1, LIFTED))),
     ("a step in lane post", "chain.move", "post 3", resealed(2, (0, DONE), lane="post")),

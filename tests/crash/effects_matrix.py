@@ -137,7 +137,7 @@ class Cell(NamedTuple):
 def _lies(found: Found) -> list[str]:
     """A status that does not tell the truth, and a reservation that nobody owns."""
     truths = {"completed": ("", "ok", 0), "in_doubt": ("doubt", "in_doubt", 1)}
-    told = (found.waiting_on, found.state, found.listed)
+    told = (found.waits_for, found.state, found.listed)
     lies = [] if told == truths.get(found.status) else [f"it says {found.status}, and {told}"]
     if found.status == "completed" and found.paid != 1:
         lies.append(f"it says completed, and {found.paid} were paid")

@@ -52,7 +52,7 @@ class Found(msgspec.Struct, kw_only=True):
     """
 
     status: str
-    waiting_on: str
+    waits_for: str
     state: str
     found: str
     asked: int
@@ -115,7 +115,7 @@ async def look(rt: remit.Runtime, job: Job, outcome: remit.Outcome) -> Found:
     ]
     return Found(
         status=outcome.status,
-        waiting_on=outcome.waiting_on or "",
+        waits_for=outcome.waits_for or "",
         state=effects[-1].state if effects else "",
         found=effects[-1].found if effects else "",
         asked=outside.asked.total(),

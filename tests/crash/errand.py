@@ -108,7 +108,7 @@ async def drive(rt: remit.Runtime, flow: remit.Flow[Any], run: str) -> remit.Out
     """Go on until the run ends, or waits for something else than a yes."""
     for _ in range(ROUNDS_MAX):
         outcome = await rt.run(flow, id=run)
-        if outcome.waiting_on != "approval":
+        if outcome.waits_for != "approval":
             break
         for ask in await rt.inbox(role="director"):
             await rt.decide(ask.id, "approve", by=DIRECTOR, seen=ask.version)

@@ -182,7 +182,7 @@ def test_the_moves_of_the_page_are_those_of_the_machine():  # proves: LOG-1
         kind: {f"{before or 'nothing'} -> {after}" for before, after in moves.items()}
         for kind, moves in machine.MOVES.items()
     }
-    there["RunParked"] = {"running -> in_doubt where its `reason` is `doubt`, else waiting"}
+    there["RunParked"] = {"running -> in_doubt where its `waits_for` is `doubt`, else waiting"}
     assert said == there | {"RunEnded": {"running -> its own `status`"}}
 
 

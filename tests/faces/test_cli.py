@@ -54,7 +54,7 @@ def test_a_step_that_raises_exits_with_7_and_why_says_what_to_do(desk: Desk):  #
     assert "step.failed" in complaint and "Mend the code" in complaint and "Traceback" not in complaint
 
     told = desk.json("why", "r")
-    assert (told["status"], told["code"], told["waiting_on"], told["holder"]) == (
+    assert (told["status"], told["code"], told["waits_for"], told["holder"]) == (
         "waiting",
         "step.failed",
         "repair",

@@ -43,7 +43,7 @@ async def test_a_yes_lets_exactly_what_was_shown_happen_once(storage: Storage): 
     async with storage.open() as rt:
         await staffed(rt)
         waiting = await office.go(rt)
-        assert (waiting.status, waiting.waiting_on, waiting.code) == ("waiting", "approval", "approval_needed")
+        assert (waiting.status, waiting.waits_for, waiting.code) == ("waiting", "approval", "approval_needed")
         assert office.sent == []
 
         ask = await asked(rt)
@@ -62,7 +62,7 @@ async def test_a_yes_lets_exactly_what_was_shown_happen_once(storage: Storage): 
         assert office.sent == [ORDER]
         approved = effect.judged.question.answer
         assert approved is not None
-        assert (effect.intended.approval, effect.intended.request) == (ask.id, approved.bound.request)
+        assert (effect.intended.ask, effect.intended.request) == (ask.id, approved.bound.request)
         assert (await rt.ask(ask.id)).state == "used"
         assert await rt.inbox() == []
 
@@ -78,7 +78,7 @@ async def test_nobody_is_asked_twice_and_a_question_survives_its_process(storage
     for _ in range(2):
         async with storage.open() as rt:
             again = await office.go(rt)
-            assert (again.status, again.waiting_on) == ("waiting", "approval")
+            assert (again.status, again.waits_for) == ("waiting", "approval")
             assert await asked(rt) == first
             assert await kinds_of(rt) == entries
     assert entries == ["RunOpened", "AttemptStarted", "GateJudged", "ApprovalAsked", "RunParked"]
@@ -129,12 +129,12 @@ async def test_the_decision_is_the_recorded_outcome_of_a_question(storage: Stora
 
     async with storage.open() as rt:
         await staffed(rt)
-        assert (await rt.run(terms, id="r")).waiting_on == "approval"
+        assert (await rt.run(terms, id="r")).waits_for == "approval"
         assert (await answer(rt)).call == "terms"
     async with storage.open() as rt:
         # Gate 1 is answered; nobody answered gate 2, however often the run is called.
         for _ in range(2):
-            assert (await rt.run(terms, id="r")).waiting_on == "approval"
+            assert (await rt.run(terms, id="r")).waits_for == "approval"
         assert (await asked(rt)).call == "price"
         await answer(rt, by=DEREK)
         with pytest.raises(remit.StepError):
@@ -244,7 +244,7 @@ async def test_what_moves_voids_the_question_by_name(title, codes, change, is_an
         await change(office, rt)
         outcome = await office.go(rt)
 
-        assert (outcome.status, outcome.waiting_on) == ("waiting", "approval")
+        assert (outcome.status, outcome.waits_for) == ("waiting", "approval")
         assert office.sent == []
         # A yes from before does not have the role that is asked for now.
         told = [*codes, *gained] if is_answered else codes
@@ -278,7 +278,7 @@ async def test_a_question_of_the_flows_own_is_bound_to_who_how_long_and_what(cod
         await rt.run(terms, id=RUN)
         await answer(rt)
         asks |= change
-        assert (await rt.run(terms, id=RUN)).waiting_on == "approval"
+        assert (await rt.run(terms, id=RUN)).waits_for == "approval"
         assert await voided(rt) == [codes, []]
         await answer(rt)
         assert (await rt.run(terms, id=RUN)).value == DORA
@@ -296,7 +296,7 @@ async def test_a_yes_to_a_question_of_the_flow_is_no_yes_to_an_effect_of_that_na
         await staffed(rt)
         await rt.run(asking, id=RUN, by=BUYER, behalf=DANA)
         await answer(rt)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         (codes, _) = await voided(rt)
     assert "approval.effect" in codes
     assert office.sent == []
@@ -352,7 +352,7 @@ async def test_a_rewording_of_what_does_not_matter_leaves_a_yes_standing(storage
         await office.go(rt, "r-2")
         await answer(rt)
         office.order |= {"note": "hurry", "payee": "ACME Inc"}
-        assert (await office.go(rt, "r-2")).waiting_on == "approval"
+        assert (await office.go(rt, "r-2")).waits_for == "approval"
         ask = await asked(rt)
         assert ask.difference is not None
         assert [(c.path, c.is_material) for c in ask.difference.changes] == [("$.note", False), ("$.payee", True)]
@@ -376,7 +376,7 @@ async def test_a_question_ends_with_its_time_and_is_asked_anew(storage: Storage,
         with pytest.raises(ApprovalRefused) as late:
             await answer(rt, ask=first)
         assert late.value.code == "approval.expired"
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.expired"]
         assert (await asked(rt)).id != first.id
     assert office.sent == []
@@ -389,7 +389,7 @@ async def test_a_yes_that_was_not_used_in_its_time_is_none(storage: Storage, clo
         await office.go(rt)
         await answer(rt)
         clock.move(HOURS_72 + timedelta(microseconds=1))
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await judged(rt)).verdict.findings[7].code == "approval.expired"
         await answer(rt)
         assert (await office.go(rt)).status == "completed"

@@ -136,7 +136,7 @@ async def test_past_its_time_a_yes_does_not_help(storage: Storage, clock: MovedC
         assert (await rt.judge(office.flow, RUN)).verdict.decision == "resume"  # to the last moment
         clock.move(timedelta(microseconds=1))
         outcome = await office.go(rt)
-        assert (outcome.status, outcome.waiting_on, outcome.code) == ("waiting", "evidence", "evidence_expired")
+        assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "evidence", "evidence_expired")
         assert await finding(rt) == (False, "evidence.expired", "quote")
     assert office.sent == []
 
@@ -150,7 +150,7 @@ async def test_what_cannot_be_read_again_is_a_no(storage: Storage, clock: MovedC
         await answer(rt)
         market.raises = OSError("no route to host")
         outcome = await office.go(rt)
-        assert (outcome.waiting_on, outcome.code) == ("evidence", "evidence_unreadable")
+        assert (outcome.waits_for, outcome.code) == ("evidence", "evidence_unreadable")
         assert await finding(rt) == (False, "evidence.unreadable", "quote")
         assert office.sent == []
         # An outage of theirs is no fault of the yes: it counts when they are back.
@@ -164,7 +164,7 @@ async def test_what_was_never_stated_is_missing(storage: Storage, clock: MovedCl
     async with storage.open(clock=clock) as rt:
         await staffed(rt)
         outcome = await office.go(rt)
-        assert (outcome.waiting_on, outcome.code) == ("evidence", "evidence_missing")
+        assert (outcome.waits_for, outcome.code) == ("evidence", "evidence_missing")
         assert await rt.inbox() == []  # nobody is asked about what nobody has
         office.rests_on = ["opinion"]
         assert (await office.go(rt)).code == "evidence_missing"

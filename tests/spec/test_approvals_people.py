@@ -125,7 +125,7 @@ async def test_two_accounts_are_one_person_also_where_that_is_found_out_after_th
         await office.go(rt)
         await answer(rt)
         await rt.link(DORA, person=DANA, by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.self"]
     assert office.sent == []
 
@@ -137,11 +137,11 @@ async def test_a_role_that_was_lost_before_its_yes_was_used_voids_it(storage: St
         await office.go(rt)
         await answer(rt)
         await rt.revoke(DORA, "director", by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.role_lost"]
         await answer(rt, by=DEREK)
         await rt.disable(DEREK, by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[1] == ["approval.disabled"]
     assert office.sent == []
 
@@ -160,7 +160,7 @@ async def test_at_high_risk_a_role_is_held_before_the_question_is_asked(storage:
         await answer(rt)
         await rt.revoke(DORA, "director", by=ROOT)
         await rt.grant(DORA, "director", by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.role_new"]
     assert office.sent == []
 
@@ -222,7 +222,7 @@ async def test_twenty_questions_answered_in_any_order_each_get_their_own_answer(
         random.Random(7).shuffle(order)
         for ask in order[: number // 2]:
             await answer(rt, "deny" if ask.payload["amount"] % 3 == 0 else "approve", ask=ask)
-        assert (await rt.run(many, id="r", by=BUYER)).waiting_on == "approval"
+        assert (await rt.run(many, id="r", by=BUYER)).waits_for == "approval"
         answered = sorted(ask.payload["amount"] for ask in order[: number // 2])
         assert sorted(order_["amount"] for order_ in office.sent) == [n for n in answered if n % 3]
     async with storage.open() as rt:
@@ -231,7 +231,7 @@ async def test_twenty_questions_answered_in_any_order_each_get_their_own_answer(
         outcome = await rt.run(many, id="r", by=BUYER)
         assert outcome.value == [f"paid {n}" if n % 3 else f"denied {n}" for n in range(number)]
         effects = (await rt.show("r")).view.boundary.effects.values()
-        assert len({effect.intended.approval for effect in effects}) == len(effects) == len(office.sent)
+        assert len({effect.intended.ask for effect in effects}) == len(effects) == len(office.sent)
 
 
 async def test_an_answer_is_of_one_run(storage: Storage):  # proves: APR-7, C12
@@ -241,9 +241,9 @@ async def test_an_answer_is_of_one_run(storage: Storage):  # proves: APR-7, C12
         await staffed(rt)
         await office.go(rt, "r-1")
         await answer(rt)
-        assert (await office.go(rt, "r-2")).waiting_on == "approval"
+        assert (await office.go(rt, "r-2")).waits_for == "approval"
         assert (await office.go(rt, "r-1")).status == "completed"
-        assert (await office.go(rt, "r-2")).waiting_on == "approval"
+        assert (await office.go(rt, "r-2")).waits_for == "approval"
     assert office.sent == [ORDER]
 
 
@@ -348,7 +348,7 @@ async def test_waiting_repeats_nothing_that_came_before(storage: Storage):  # pr
     async with storage.open() as rt:
         await staffed(rt)
         for ticks in (3, 6):
-            assert (await rt.run(counting, id="r")).waiting_on == "approval"
+            assert (await rt.run(counting, id="r")).waits_for == "approval"
             assert (await asked(rt)).payload == {"ticks": ticks}
             await answer(rt)
         assert (await rt.run(counting, id="r")).value == 6
@@ -392,10 +392,10 @@ async def test_what_an_agent_wrote_never_moves_the_gate(storage: Storage):  # pr
             if run == "plain":
                 await staffed(rt)
             outcome = await rt.run(office.flow, {"instructions": text}, id=run, by=BUYER, behalf=DANA)
-            assert (outcome.status, outcome.waiting_on) == ("waiting", "approval")
+            assert (outcome.status, outcome.waits_for) == ("waiting", "approval")
             verdicts.append((await judged(rt, run)).verdict)
             again = await rt.run(office.flow, {"instructions": text}, id=run, by=BUYER, behalf=DANA)
-            assert again.waiting_on == "approval"
+            assert again.waits_for == "approval"
             (ask,) = [ask for ask in await rt.inbox() if ask.run == run]
             assert (ask.payload["note"], ask.findings) == (text, tuple(verdicts[-1].findings))
             assert CLAIM not in (ask.effect, ask.call, *(str(finding) for finding in ask.findings))
@@ -417,6 +417,6 @@ async def test_an_approval_that_an_agent_returns_as_a_value_is_a_value(storage: 
 
     async with storage.open() as rt:
         await staffed(rt)
-        assert (await rt.run(purchase, id="r", by=BUYER)).waiting_on == "approval"
+        assert (await rt.run(purchase, id="r", by=BUYER)).waits_for == "approval"
         assert (await asked(rt)).payload == {"approved_by": DORA, "reason": CLAIM}
     assert office.sent == []

@@ -83,7 +83,7 @@ async def test_while_an_effect_is_in_doubt_no_other_one_of_its_run_begins(storag
     async with storage.open() as rt:
         await rt.grant("user:ops", "operator", by="user:dana")
         parked = await rt.run(flow, id="r")
-        assert (parked.status, parked.waiting_on, begun) == ("in_doubt", "doubt", [1])
+        assert (parked.status, parked.waits_for, begun) == ("in_doubt", "doubt", [1])
         await rt.resolve("r", "a/pay", "ok", by="user:ops", evidence="the statement of the bank", outcome=1)
         assert (await rt.resume(flow, "r")).value == [1, 2]
         assert begun == [1, 2]

@@ -246,7 +246,7 @@ async def test_a_no_to_sending_again_is_no_word_about_what_happened(storage: Sto
         [ask] = await rt.inbox()
         await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
         parked = await rt.resume(flow, "r")
-        assert (parked.status, parked.waiting_on, len(paid)) == ("in_doubt", "doubt", 2)
+        assert (parked.status, parked.waits_for, len(paid)) == ("in_doubt", "doubt", 2)
         assert [told.state for told in await rt.effects("r")] == ["in_doubt"]
 
 

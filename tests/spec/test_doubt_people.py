@@ -28,7 +28,7 @@ async def in_doubt(rt: remit.Runtime, rule: remit.Rule | None = None) -> Office:
 
     office.body = lose_the_first
     outcome = await office.go(await staffed(rt))
-    if outcome.waiting_on == "approval":
+    if outcome.waits_for == "approval":
         await answer(rt)
         outcome = await office.go(rt)
     assert outcome.status == "in_doubt"
@@ -173,7 +173,7 @@ async def test_a_run_in_doubt_is_found_among_those_in_doubt_whatever_else_it_wai
         policy = {"version": "1", "approvals": {"pay": {"roles": ["director"], "within": "2h"}}}
         await rt.set_policy(policy, by=ROOT)
         outcome = await rt.run(flow, id="r")
-        assert (outcome.status, outcome.waiting_on, outcome.code) == ("in_doubt", "doubt", "approval_needed")
+        assert (outcome.status, outcome.waits_for, outcome.code) == ("in_doubt", "doubt", "approval_needed")
         assert [each.call for each in await rt.effects(in_doubt=True)] == ["pay"]
         assert len(await rt.inbox()) == 1, "and the question is asked all the same"
 

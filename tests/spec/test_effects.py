@@ -327,10 +327,10 @@ async def test_an_outcome_over_every_limit_settles_its_effect_and_is_lost():  # 
     async with remit.open("memory:") as rt:
         for _ in range(2):
             outcome = await rt.run(flow, id="r")
-            assert (outcome.status, outcome.waiting_on, outcome.code) == ("waiting", "repair", "effect.value_lost")
+            assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.value_lost")
         settled = (await rt.show("r")).view.boundary.effects["scan"].settled
     assert settled is not None and settled.lost is not None
-    assert (settled.state, settled.lost.reason, settled.lost.size) == ("ok", "value.size", 300_000_002)
+    assert (settled.state, settled.lost.code, settled.lost.size) == ("ok", "value.size", 300_000_002)
     assert len(calls) == 1
 
 
@@ -353,7 +353,7 @@ async def test_an_outcome_that_cannot_be_kept_settles_its_effect_and_is_lost(
     async with storage.open() as rt:
         for _ in range(2):
             waiting = await rt.run(flow, id="r")
-            assert (waiting.status, waiting.waiting_on, waiting.code) == ("waiting", "repair", "effect.value_lost")
+            assert (waiting.status, waiting.waits_for, waiting.code) == ("waiting", "repair", "effect.value_lost")
             assert "nothing is called again" in waiting.reason
         (effected,) = await rt.effects("r")
         assert (effected.state, effected.outcome) == ("ok", None)

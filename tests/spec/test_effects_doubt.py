@@ -32,7 +32,7 @@ async def test_a_body_that_raises_leaves_a_doubt_that_no_call_ends(
     async with storage.open() as rt:
         for _ in range(3):
             outcome = await rt.run(flow, id="r")
-            assert (outcome.status, outcome.waiting_on, outcome.code) == ("in_doubt", "doubt", "effect.in_doubt")
+            assert (outcome.status, outcome.waits_for, outcome.code) == ("in_doubt", "doubt", "effect.in_doubt")
             with pytest.raises(remit.RunUnfinished):
                 _ = outcome.value
         (effect,) = await rt.effects(in_doubt=True)
@@ -79,7 +79,7 @@ async def test_what_did_not_happen_is_called_again_at_the_next_call(storage: Sto
             await rt.run(flow, id="r")
         assert (failed.value.code, failed.value.name) == ("effect.did_not_happen", "pay")
         assert [e.state for e in await rt.effects("r")] == ["did_not_happen"]
-        assert (await rt.wait("r")).waiting_on == "repair"
+        assert (await rt.wait("r")).waits_for == "repair"
         assert (await rt.run(flow, id="r")).value == [100]
     assert len(set(till.keys)) == 1 and till.times == [1]
 

@@ -45,7 +45,7 @@ async def test_a_doubt_that_its_flow_let_go_of_holds_the_run(storage: Storage): 
 
     async with storage.open() as rt, asyncio.timeout(30):
         outcome = await rt.run(impatient, id="r")
-        assert (outcome.status, outcome.waiting_on) == ("in_doubt", "doubt")
+        assert (outcome.status, outcome.waits_for) == ("in_doubt", "doubt")
         assert "RunEnded" not in await kinds_of(rt, "r")
 
 
@@ -127,7 +127,7 @@ async def test_a_run_that_is_cancelled_under_an_effect_in_doubt_waits_for_it(sto
         await rt.cancel("r", by="user:a")
         till.let_go.set()
         outcome = await running
-        assert (outcome.status, outcome.waiting_on) == ("in_doubt", "doubt")
+        assert (outcome.status, outcome.waits_for) == ("in_doubt", "doubt")
         assert "cancelled" in outcome.reason
 
         await find_out(rt, "r", "ok", {"number": 1, "amount": 100})

@@ -215,7 +215,7 @@ async def test_a_question_that_cannot_be_answered_whether_it_is_asked_is_asked(s
 
     async with storage.open() as rt:
         await rt.grant("user:dora", "director", by="user:root")
-        assert (await rt.run(flow, id="r")).waiting_on == "approval"
+        assert (await rt.run(flow, id="r")).waits_for == "approval"
         assert till.arrived == []
         (ask,) = await rt.inbox()
         await rt.decide(ask.id, "approve", by="user:dora", seen=ask.version)

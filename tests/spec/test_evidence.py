@@ -58,7 +58,7 @@ async def test_a_fresh_quote_of_one_branch_is_none_of_another(storage: Storage):
     async with storage.open(clock=clock) as rt:
         for _ in range(2):
             outcome = await rt.run(desk.flow(purchase), id=RUN)
-            assert (outcome.status, outcome.code, outcome.waiting_on) == ("waiting", "evidence_expired", "evidence")
+            assert (outcome.status, outcome.code, outcome.waits_for) == ("waiting", "evidence_expired", "evidence")
             assert "stays expired: cancel this run and open a new one" in outcome.reason
     assert desk.paid == ["new"]
 
@@ -351,7 +351,7 @@ async def test_a_changed_fact_that_nobody_is_asked_about_says_so_and_the_way_out
         price[:] = [2, 2]
         for _ in range(2):
             outcome = await rt.run(desk.flow(_moving(desk, price)), id=RUN)
-            assert (outcome.code, outcome.waiting_on) == ("evidence_changed", "evidence")
+            assert (outcome.code, outcome.waits_for) == ("evidence_changed", "evidence")
             assert "quote: changed" in outcome.reason
             assert "no rule asks a person here: cancel this run and open a new one" in outcome.reason
         why = await rt.why(RUN)
@@ -387,7 +387,7 @@ async def test_a_changed_fact_is_put_to_the_person_whom_a_rule_asks_anyway(stora
         await answer(rt)
         price[0] = "420"
         outcome = await office.go(rt)
-        assert (outcome.code, outcome.waiting_on) == ("evidence_changed", "approval")
+        assert (outcome.code, outcome.waits_for) == ("evidence_changed", "approval")
         assert "open a new one" not in outcome.reason
         assert (await voided(rt)) == [["approval.evidence", "approval.shown"], []]
         (shown,) = (await asked(rt)).evidence
@@ -406,7 +406,7 @@ async def test_what_expired_besides_is_not_put_to_anybody():  # proves: GATE-2
         await staffed(rt)
         clock.move(2 * HOUR)
         outcome = await office.go(rt)
-        assert (outcome.code, outcome.waiting_on, await rt.inbox()) == ("evidence_expired", "evidence", [])
+        assert (outcome.code, outcome.waits_for, await rt.inbox()) == ("evidence_expired", "evidence", [])
         assert {finding.code for finding in (await judged(rt)).verdict.findings if not finding.ok} == {
             "evidence.expired",
             "approval.needed",

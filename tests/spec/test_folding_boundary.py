@@ -137,7 +137,7 @@ async def test_judged_intended_and_settled_is_how_an_effect_is_told(forger: Forg
 async def test_asked_answered_and_used_is_how_an_approval_is_told(forger: Forger):  # proves: APR-1, LOG-4
     await forger.main(judged("revalidate", needs=[NEED]), asked())
     item = await forger.answered()
-    await forger.main(judged(needs=[NEED]), intended(approval=ASK, decision=item), OK)
+    await forger.main(judged(needs=[NEED]), intended(ask=ASK, item=item), OK)
     assert (await folds(forger)).boundary.asks[ASK].used_by == "pay"
 
 
@@ -156,8 +156,8 @@ WRONG: list[tuple[str, str, list[Fact]]] = [
      [judged(bound=replace(BOUND, request=OTHER)), intended(request=OTHER)]),
     ("without the approval that was demanded", "without the approval", [judged(needs=[NEED]), intended()]),
     ("without the approval that could not be ruled out", "without the approval", [judged(unanswered="E"), intended()]),
-    ("with an approval that nobody demanded", "without the approval", [judged(), intended(approval=ASK)]),
-    ("with an approval that was never asked", "never asked", [judged(needs=[NEED]), intended(approval=ASK)]),
+    ("with an approval that nobody demanded", "without the approval", [judged(), intended(ask=ASK)]),
+    ("with an approval that was never asked", "never asked", [judged(needs=[NEED]), intended(ask=ASK)]),
     ("again after it was settled", "settled is intended again", [judged(), intended(), OK, judged(), intended()]),
     ("again after it was declined", "settled is intended again",
      [judged(), intended(), EffectSettled(state="failed"), judged(), intended()]),
@@ -166,7 +166,7 @@ WRONG: list[tuple[str, str, list[Fact]]] = [
     ("behind something else", "does not follow", [judged(), StepDone(took=1)]),
     ("behind an attempt to end", "does not follow", [judged(), RunEnded(status="completed")]),
     ("behind another judgement", "does not follow", [judged(), judged()]),
-    ("behind a park", "does not follow", [judged(), RunParked(code="x", reason="gate")]),
+    ("behind a park", "does not follow", [judged(), RunParked(code="x", waits_for="gate")]),
 ]  # fmt: skip
 
 
@@ -206,26 +206,26 @@ Tell = Callable[[Forger], Any]
 
 
 async def unanswered(forger: Forger) -> EffectIntended:
-    return intended(approval=ASK, decision="00" * 32)
+    return intended(ask=ASK, item="00" * 32)
 
 
 async def denied(forger: Forger) -> EffectIntended:
-    return intended(approval=ASK, decision=await forger.answered("deny"))
+    return intended(ask=ASK, item=await forger.answered("deny"))
 
 
 async def of_another_question(forger: Forger) -> EffectIntended:
-    return intended(approval=ASK, decision=await forger.answered(asked="ee" * 32))
+    return intended(ask=ASK, item=await forger.answered(asked="ee" * 32))
 
 
 async def of_another_decision(forger: Forger) -> EffectIntended:
     await forger.answered("deny")
-    return intended(approval=ASK, decision=await forger.answered("approve"))
+    return intended(ask=ASK, item=await forger.answered("approve"))
 
 
 async def voided(forger: Forger) -> EffectIntended:
     item = await forger.answered()
     await forger.main(ApprovalVoided(ask=ASK, codes=["approval.payload"]))
-    return intended(approval=ASK, decision=item)
+    return intended(ask=ASK, item=item)
 
 
 USES: list[tuple[str, str, Tell]] = [
@@ -248,7 +248,7 @@ async def test_a_yes_that_was_not_given_lets_nothing_happen(what, tell, forger):
 async def test_a_yes_is_used_once(forger: Forger):  # proves: APR-6, LOG-4
     await forger.main(judged("revalidate", needs=[NEED]), asked())
     item = await forger.answered()
-    use = intended(approval=ASK, decision=item)
+    use = intended(ask=ASK, item=item)
     await forger.main(judged(needs=[NEED]), use, EffectSettled(state="failed"))
     await forger.main(judged("resume", name="pay#2", needs=[NEED]), use, name="pay#2")
     await forger.refused("answered, void or used up")
@@ -257,13 +257,13 @@ async def test_a_yes_is_used_once(forger: Forger):  # proves: APR-6, LOG-4
 async def test_a_yes_is_of_one_call(forger: Forger):  # proves: APR-7, LOG-4
     await forger.main(judged("revalidate", needs=[NEED]), asked())
     item = await forger.answered()
-    await forger.main(judged(name="pay#2", needs=[NEED]), intended(approval=ASK, decision=item), name="pay#2")
+    await forger.main(judged(name="pay#2", needs=[NEED]), intended(ask=ASK, item=item), name="pay#2")
     await forger.refused("an approval of another call")
 
 
 async def test_a_yes_comes_back_only_where_its_effect_did_not_happen(forger: Forger):  # proves: APR-6, FX-12
     await forger.main(judged("revalidate", needs=[NEED]), asked())
-    use = intended(approval=ASK, decision=await forger.answered())
+    use = intended(ask=ASK, item=await forger.answered())
     await forger.main(judged(needs=[NEED]), use, NOT, judged(needs=[NEED]), use, OK)
     assert (await folds(forger)).boundary.effects["pay"].calls == 2
     await forger.main(judged(needs=[NEED]), use)

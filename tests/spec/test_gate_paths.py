@@ -278,7 +278,7 @@ async def a_resume_after_a_repair(seen: Watched) -> int:
 @path
 async def an_approval(seen: Watched) -> int:
     flow = flow_of(seen.effect(), effects={"pay": remit.Rule(approval=BY_DIRECTOR)}, window=BY_DIRECTOR.within)
-    assert (await seen.turn(flow, is_first=True)).waiting_on == "approval"
+    assert (await seen.turn(flow, is_first=True)).waits_for == "approval"
     assert seen.saw == []
     async with seen.storage.open() as rt:
         await answer(rt)
@@ -502,7 +502,7 @@ async def test_a_transaction_stands_behind_the_same_gate(database: Storage):  # 
     )(body)
     async with database.open() as rt:
         await staffed(rt)
-        assert (await rt.run(flow, id=RUN, by=BUYER, behalf=DANA)).waiting_on == "approval"
+        assert (await rt.run(flow, id=RUN, by=BUYER, behalf=DANA)).waits_for == "approval"
         assert began == []
         await answer(rt)
         assert (await rt.run(flow, id=RUN, by=BUYER, behalf=DANA)).value == 7

@@ -220,7 +220,7 @@ async def test_a_directory_that_does_not_verify_lets_nothing_proceed(harm, lasti
 
     async with lasting.open() as rt:
         outcome = await office.go(rt)
-        assert (outcome.status, outcome.waiting_on, outcome.code) == ("waiting", "gate", "authority.unreadable")
+        assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "gate", "authority.unreadable")
         assert "can't be believed" in outcome.reason
         entries = await kinds_of(rt)
         assert (await office.go(rt)).code == "authority.unreadable"
@@ -273,7 +273,7 @@ async def test_a_directory_that_became_shorter_is_not_believed(postgres_database
         kept.row |= {"head": bytes.fromhex(HEADER.read(gone.header).prev), "seq": kept.row["seq"] - 1}
         await vault.write({AUTHORITY: kept})
         outcome = await office.go(rt)
-        assert (outcome.waiting_on, outcome.code) == ("gate", "authority.unreadable")
+        assert (outcome.waits_for, outcome.code) == ("gate", "authority.unreadable")
         assert "has 5 entries and had 6" in outcome.reason
         assert office.sent == []
     async with remit.open(postgres_database) as rt:
@@ -335,7 +335,7 @@ async def test_asked_on_tuesday_approved_on_friday_nothing_commits(storage, cloc
     office.before = quote
     async with storage.open(clock=clock) as rt:  # Tuesday
         await staffed(rt)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         ask = await asked(rt)
         assert ask.payload == office.order
         assert [(e.name, e.value) for e in ask.evidence] == [("quote", {"price": 38_000 * pounds})]
@@ -398,7 +398,7 @@ async def test_two_processes_read_one_directory(database: Storage):  # proves: G
         await office.go(rt)
         await answer(other)
         await other.revoke(DORA, "director", by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         assert (await rt.authority()).version == (await other.authority()).version
         await rt.grant(DORA, "director", by=ROOT)
         await answer(other)
@@ -411,10 +411,10 @@ async def test_a_stricter_policy_holds_at_once_and_a_laxer_one_never(storage: St
     async with storage.open() as rt:
         await staffed(rt)
         await rt.set_policy({"version": "1", "approvals": {"pay": {"roles": ["director"], "within": "1h"}}}, by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         await answer(rt)
         await rt.set_policy({"version": "2", "approvals": {"pay": {"roles": ["director"], "within": "30m"}}}, by=ROOT)
-        assert (await office.go(rt)).waiting_on == "approval"
+        assert (await office.go(rt)).waits_for == "approval"
         await answer(rt)
         await rt.set_policy({"version": "3", "forbid": ["pay"]}, by=ROOT)
         outcome = await office.go(rt)
@@ -422,5 +422,5 @@ async def test_a_stricter_policy_holds_at_once_and_a_laxer_one_never(storage: St
 
         await rt.set_policy({"version": "4"}, by=ROOT)
         strict = Office(remit.Rule(approval=remit.Approval({"director"}, HOURS_72)))
-        assert (await strict.go(rt, "r-2")).waiting_on == "approval"
+        assert (await strict.go(rt, "r-2")).waits_for == "approval"
     assert office.sent == strict.sent == []

@@ -83,7 +83,7 @@ async def test_a_worker_behind_the_store_takes_no_expired_yes(database: Storage)
     async with database.open() as rt:
         wrong(rt, timedelta(hours=-3))
         outcome = await office.go(rt)
-        assert (outcome.status, outcome.waiting_on, office.sent) == ("waiting", "approval", [])
+        assert (outcome.status, outcome.waits_for, office.sent) == ("waiting", "approval", [])
 
 
 async def test_what_surely_landed_is_not_told_by_a_clock_ahead():  # proves: FX-4

@@ -71,7 +71,7 @@ async def test_a_step_that_raises_leaves_all_before_it_saved_and_runs_again(stor
         assert raised.value.error_type == "ValueError"
         assert isinstance(raised.value.__cause__, ValueError)
         waiting = await rt.wait("r")
-        assert (waiting.status, waiting.code, waiting.waiting_on) == ("waiting", "step.failed", "repair")
+        assert (waiting.status, waiting.code, waiting.waits_for) == ("waiting", "step.failed", "repair")
         assert "b is broken" in waiting.reason
 
     counted.broken = set()

@@ -355,10 +355,10 @@ class Lives(RuleBasedStateMachine):
             assert call is not None
             assert list(self.model.why_not(call, tale, before, self.now(before))) == []
             assert row.value == self.model.request(call, after.run)
-            assert bool(row.body.get("approval", "")) == self.model.needs_yes(call, row.value)
-            if row.body.get("approval", ""):
-                self.model.used.setdefault(row.body.get("approval", ""), (after.run, call))
-                assert self.model.used[row.body.get("approval", "")] == (after.run, call)
+            assert bool(row.body.get("ask", "")) == self.model.needs_yes(call, row.value)
+            if row.body.get("ask", ""):
+                self.model.used.setdefault(row.body.get("ask", ""), (after.run, call))
+                assert self.model.used[row.body.get("ask", "")] == (after.run, call)
 
     def check_end(self, run: str, ended: remit.Outcome | BaseException, tales: dict[str, Tale]) -> None:
         """A turn in which nothing went wrong got as far as it may, and says why it went no further."""
@@ -381,7 +381,7 @@ class Lives(RuleBasedStateMachine):
             return
         why = model.why_not(call, tale, tales, now) if call is not None else model.why_not_on(run, now)
         reasons = [next(why, DONE)]
-        told = (str(ended.status), ended.waiting_on if ended.status == "waiting" else ended.code)
+        told = (str(ended.status), ended.waits_for if ended.status == "waiting" else ended.code)
         assert told == reasons[0]
 
     @invariant()

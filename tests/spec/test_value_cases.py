@@ -294,7 +294,7 @@ async def test_a_class_that_is_gone_when_the_value_is_read_parks_the_run(  # pro
             lengths.add((await rt.read("r")).row.seq)
         assert len(lengths) == 1
         waiting = await rt.wait("r")
-        assert (waiting.status, waiting.code, waiting.waiting_on) == ("waiting", "value.unreadable", "repair")
+        assert (waiting.status, waiting.code, waiting.waits_for) == ("waiting", "value.unreadable", "repair")
         assert "of fetch" in waiting.reason and "as Replacement" in waiting.reason
         shown = {line.name: line.value for line in (await rt.explain("r")).timeline.lines if line.kind == "StepDone"}
         assert shown == {"fetch": b'{"price":"3.50"}'}

@@ -165,17 +165,17 @@ class Purchase:
             until=AT + 72 * HOUR,
         )
 
-    def pass_(self, judged: kinds.GateJudged, request: bytes, *, approval: str = "", decision: str = "") -> str:
+    def pass_(self, judged: kinds.GateJudged, request: bytes, *, ask: str = "", item: str = "") -> str:
         """Judgement and intention; the hash of the latter."""
         crossing = judged.question.effect
         assert crossing is not None and judged.verdict.decision == "resume", judged.verdict
         shared = [limit for limit in judged.question.ceilings if limit.per != "effect" and limit.amount is not None]
         intended = kinds.EffectIntended(
-            approval=approval,
+            ask=ask,
             authority=judged.question.authority,
             business=crossing.business,
-            decision=decision,
             effect=crossing.bound.effect,
+            item=item,
             key=crossing.key,
             request=crossing.bound.request,
             reserved=[kinds.Reservation(amount=limit.amount or 0, scope=limit.scope) for limit in shared],
@@ -207,12 +207,14 @@ def _approved() -> Journal:
     p.take_evidence()
     crossing = p.crossing(call, ORDER, effect="pay", is_asked=True)
     asked = p.ask(crossing, ORDER)
-    p.w.add(kinds.RunParked(code="approval_needed", reason="approval"), value=b'{"detail":"a director has to say yes"}')
+    p.w.add(
+        kinds.RunParked(code="approval_needed", waits_for="approval"), value=b'{"detail":"a director has to say yes"}'
+    )
     decided = p.decide(asked, "approve")
     p.w.attempt(2, "4712-b2")
     p.take_evidence(again=True)
     judged = p.judged(crossing, needs=NEEDS, answer=p.answer(crossing.bound, "approve"))
-    p.pass_(judged, ORDER, approval=ASK, decision=decided)
+    p.pass_(judged, ORDER, ask=ASK, item=decided)
     p.w.add(kinds.EffectSettled(state="ok", took=41_000), name=call, value=b'{"receipt":"R-1"}')
     p.w.add(kinds.RunEnded(status="completed"), value=b'{"receipt":"R-1"}')
     return p.w.journal("an effect that a director approved: asked, decided, judged, intended, settled")
@@ -221,7 +223,7 @@ def _approved() -> Journal:
 def _doubted() -> Journal:
     p, call = Purchase(), "send"
     intended = p.send(call, b'"hello"')
-    p.w.add(kinds.RunParked(code="effect.in_doubt", reason="doubt"), value=b'{"detail":"nobody knows"}')
+    p.w.add(kinds.RunParked(code="effect.in_doubt", waits_for="doubt"), value=b'{"detail":"nobody knows"}')
     told = kinds.DoubtResolved(call=call, intended=intended, state="did_not_happen")
     item = p.w.post(told, value=b'{"evidence":"the post office has no letter","outcome":null}', by=DORA)
     p.posted += 1
@@ -232,9 +234,9 @@ def _doubted() -> Journal:
     p.w.attempt(3, "4713-c3")
     p.w.add(kinds.EffectSettled(found="probe", state="ok"), name=call, value=b'"sent"')
     p.send("send#2", b'"bye"')
-    lost = kinds.EffectSettled(lost=kinds.ValueLost(reason="value.refused"), state="ok", took=9)
+    lost = kinds.EffectSettled(lost=kinds.ValueLost(code="value.refused"), state="ok", took=9)
     p.w.add(lost, name="send#2", value=b'{"detail":"the outcome can\'t be stored"}')
-    p.w.add(kinds.RunParked(code="effect.value_lost", reason="repair"), value=b'{"detail":"send#2 happened"}')
+    p.w.add(kinds.RunParked(code="effect.value_lost", waits_for="repair"), value=b'{"detail":"send#2 happened"}')
     return p.w.journal("a doubt that a person ended, the same call again under its key, and an outcome that was lost")
 
 

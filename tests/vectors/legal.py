@@ -75,14 +75,14 @@ class Boundary:
         told = (bound["request"], bound["effect"], crossing.get("key", ""), question["authority"])
         _demand(told == (body["request"], body["effect"], body["key"], body["authority"]))
         _demand(header["value"] == body["request"])
-        approval = body.get("approval", "")
+        approval = body.get("ask", "")
         _demand(bool(approval) == bool(question.get("needs") or question.get("unanswered")))
         before = self._effects.get(call)
         if before is not None:
             _demand(before["state"] in ("in_doubt", "did_not_happen") and before["key"] == body["key"])
-        is_resent = before is not None and before["state"] == "in_doubt" and before.get("approval", "") == approval
+        is_resent = before is not None and before["state"] == "in_doubt" and before.get("ask", "") == approval
         if approval and not is_resent:
-            self._use(approval, body.get("decision", ""), call)
+            self._use(approval, body.get("item", ""), call)
         self._effects[call] = {**body, "hash": hash_, "state": "in_doubt"}
         self.in_doubt.add(call)
 
@@ -94,8 +94,8 @@ class Boundary:
             _demand(bool(hash_) and hash_ == body.get("item") and said["state"] == body["state"])
         effect["state"] = body["state"]
         self.in_doubt.discard(header["name"])
-        if body["state"] == "did_not_happen" and effect.get("approval"):
-            self._asks[effect["approval"]]["used_by"] = ""
+        if body["state"] == "did_not_happen" and effect.get("ask"):
+            self._asks[effect["ask"]]["used_by"] = ""
 
     def _refuse(self, header: Fields, body: Fields) -> None:
         _demand(header["name"] not in self.in_doubt)

@@ -74,7 +74,7 @@ def status_of(main: list[tuple[Fields, Fields, str]], boundary: Boundary) -> str
         elif kind == "EffectIntended":
             _demand(calls.pop(name, True), "chain.move")
         elif kind == "RunParked":
-            status = "in_doubt" if body["reason"] == "doubt" else "waiting"
+            status = "in_doubt" if body["waits_for"] == "doubt" else "waiting"
             for call in body.get("calls", []):
                 _demand(calls.pop(call, False), "chain.move")
         elif kind == "RunEnded":

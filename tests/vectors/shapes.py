@@ -29,11 +29,11 @@ BODIES: dict[str, dict[str, str]] = {
     "EvidenceTaken": {"again": "boolean = false", "as_of": "integer", "evidence": "text", "until": "integer"},
     "GateJudged": {"question": "question", "verdict": "verdict"},
     "EffectIntended": {
-        "approval": 'text = ""',
+        "ask": 'text = ""',
         "authority": "integer",
         "business": 'text = ""',
-        "decision": 'text = ""',
         "effect": "text",
+        "item": 'text = ""',
         "key": "text",
         "request": "text",
         "reserved": "list of reservation = []",
@@ -57,7 +57,11 @@ BODIES: dict[str, dict[str, str]] = {
     },
     "ApprovalVoided": {"ask": "text", "codes": "list of text"},
     "ApprovalUsed": {"ask": "text", "item": "text"},
-    "RunParked": {"calls": "list of text = []", "code": "text", "reason": "one of approval|doubt|evidence|gate|repair"},
+    "RunParked": {
+        "calls": "list of text = []",
+        "code": "text",
+        "waits_for": "one of approval|doubt|evidence|gate|repair",
+    },
     "RunEnded": {
         "code": 'text = ""',
         "item": 'text = ""',
@@ -207,7 +211,7 @@ PARTS: dict[str, dict[str, str]] = {
         "verdict": 'one of |abandon|revalidate = ""',
     },
     "reservation": {"amount": "integer", "scope": "text"},
-    "lost value": {"digest": 'text = ""', "reason": "text", "size": "integer = 0"},
+    "lost value": {"code": "text", "digest": 'text = ""', "size": "integer = 0"},
     "policy": {
         "approvals": "map of approval = {}",
         "ceilings": "map of list of ceiling = {}",

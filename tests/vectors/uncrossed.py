@@ -91,7 +91,7 @@ def _approved_by_nobody() -> Purchase:
     crossing = p.crossing("pay", ORDER, effect="pay", is_asked=True)
     p.ask(crossing, ORDER)
     judged = p.judged(crossing, needs=NEEDS, answer=p.answer(crossing.bound, "approve"))
-    p.pass_(judged, ORDER, approval=ASK, decision="ab" * 32)
+    p.pass_(judged, ORDER, ask=ASK, item="ab" * 32)
     return p
 
 
@@ -100,7 +100,7 @@ def _denied_and_done() -> Purchase:
     crossing = p.crossing("pay", ORDER, effect="pay", is_asked=True)
     item = p.decide(p.ask(crossing, ORDER), "deny")
     judged = p.judged(crossing, needs=NEEDS, answer=p.answer(crossing.bound, "approve"))
-    p.pass_(judged, ORDER, approval=ASK, decision=item)
+    p.pass_(judged, ORDER, ask=ASK, item=item)
     return p
 
 
@@ -111,7 +111,7 @@ def _approved_twice() -> Purchase:
     for call in ("pay", "pay#2"):
         again = p.crossing(call, ORDER, effect="pay", is_asked=True)
         judged = p.judged(again, needs=NEEDS, answer=p.answer(again.bound, "approve"))
-        p.pass_(judged, ORDER, approval=ASK, decision=item)
+        p.pass_(judged, ORDER, ask=ASK, item=item)
     return p
 
 
@@ -121,7 +121,7 @@ def _another_question() -> Purchase:
     p.ask(crossing, ORDER)
     item = p.decide("ab" * 32, "approve")
     judged = p.judged(crossing, needs=NEEDS, answer=p.answer(crossing.bound, "approve"))
-    p.pass_(judged, ORDER, approval=ASK, decision=item)
+    p.pass_(judged, ORDER, ask=ASK, item=item)
     return p
 
 

@@ -97,7 +97,7 @@ def claims(found: Found) -> list[Claim]:
         Claim(
             "Above £25,000 it waits; nothing is paid, no worker holds it",
             waits,
-            (found.waited.status, found.waited.waiting_on, found.paid_waiting, found.is_held)
+            (found.waited.status, found.waited.waits_for, found.paid_waiting, found.is_held)
             == ("waiting", "approval", 0, False),
         ),
         Claim(

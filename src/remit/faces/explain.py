@@ -99,7 +99,7 @@ class Why:
     since: int
     code: str
     reason: str
-    waiting_on: str
+    waits_for: str
     failures: tuple[Failure, ...]
     last_call: str
     holder: str
@@ -172,7 +172,7 @@ async def why(host: Host, stored: Stored) -> Why:
         since=view.last_at if view is not None else 0,
         code=view.code if view is not None else row.code,
         reason=detail_of(view.last_value) if view is not None and view.code else "",
-        waiting_on=parked.reason if parked is not None else "",
+        waits_for=parked.waits_for if parked is not None else "",
         failures=_failures(told.timeline, parked.calls) if parked is not None else (),
         last_call=next(reversed(view.calls), "") if view is not None else "",
         holder=row.worker or "",

@@ -263,16 +263,16 @@ class Boundary:
         if told != (fact.request, fact.effect, fact.key, fact.authority) or header.value != fact.request:
             raise Illegal("an intention of something else than was judged")
         is_asked = bool(permitted.question.needs or permitted.question.unanswered)
-        if is_asked != bool(fact.approval):
+        if is_asked != bool(fact.ask):
             raise Illegal("an intention without the approval that its judgement demanded")
         before = self.effects.get(header.name)
         if before is not None and before.state in ("ok", "failed"):
             raise Illegal("an effect that was settled is intended again")
         if before is not None and before.intended.key != fact.key:
             raise Illegal("an effect is intended again under another key")
-        is_resent = before is not None and before.settled is None and before.intended.approval == fact.approval
-        if fact.approval and not is_resent:
-            self._use(fact.approval, fact.decision, header.name)
+        is_resent = before is not None and before.settled is None and before.intended.ask == fact.ask
+        if fact.ask and not is_resent:
+            self._use(fact.ask, fact.item, header.name)
         if before is not None and before.settled is None:
             self._reserve(before.intended, -1)
         self._reserve(fact, 1)
@@ -302,8 +302,8 @@ class Boundary:
         del self._in_doubt[effect.name]
         if fact.state != "ok":
             self._reserve(effect.intended, -1)
-        if fact.state == "did_not_happen" and effect.intended.approval:
-            self.asks[effect.intended.approval].used_by = ""  # given back
+        if fact.state == "did_not_happen" and effect.intended.ask:
+            self.asks[effect.intended.ask].used_by = ""  # given back
 
     def _reserve(self, intended: EffectIntended, sign: Literal[1, -1]) -> None:
         for taken in intended.reserved:

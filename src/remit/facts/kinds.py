@@ -15,6 +15,8 @@ from remit.facts.fact import Fact
 from remit.facts.judgement import Bound, Question, Verdict
 from remit.facts.rules import ContractPin, PolicyPin
 
+WaitsFor = Literal["repair", "approval", "doubt", "evidence", "gate"]
+
 
 class RunOpened(Fact, frozen=True, kw_only=True):
     """The run exists. What it was opened under is pinned here; the value is its input."""
@@ -91,11 +93,11 @@ class Reservation(Fact, frozen=True, kw_only=True):
 class EffectIntended(Fact, frozen=True, kw_only=True):
     """The run is about to touch the outside world, and says so first. The value is the request."""
 
-    approval: str = ""  # id of the question whose answer this uses up
+    ask: str = ""  # id of the question whose answer this uses up
     authority: int  # head seq of `remit:authority` that the judge saw
     business: str = ""  # digest of the business key that it holds
-    decision: str = ""  # hash of the posted decision
     effect: str  # declared name of the effect
+    item: str = ""  # hash of the posted decision
     key: str  # idempotency key that the outside world is given
     request: str  # salted digest of the request bytes: the header's `value`
     reserved: list[Reservation] = []
@@ -104,8 +106,8 @@ class EffectIntended(Fact, frozen=True, kw_only=True):
 class ValueLost(Fact, frozen=True, kw_only=True):
     """An outcome that could not be stored, and what is known of it."""
 
+    code: str  # of the error: "value.refused"
     digest: str = ""  # hex SHA-256 of its bytes, where it had any
-    reason: str  # code of the error: "value.refused"
     size: int = 0  # bytes, where it had any
 
 
@@ -158,7 +160,7 @@ class RunParked(Fact, frozen=True, kw_only=True):
 
     calls: list[str] = []  # failed calls that run again at the next attempt
     code: str  # error code of what stopped it
-    reason: Literal["repair", "approval", "doubt", "evidence", "gate"]
+    waits_for: WaitsFor
 
 
 class RunEnded(Fact, frozen=True, kw_only=True):

@@ -93,6 +93,6 @@ def move(status: Status | None, kind: str, fact: Fact | None) -> Status | None:
     if isinstance(fact, RunEnded):
         return Status(fact.status) if status is Status.RUNNING else None
     if isinstance(fact, RunParked):
-        parked = Status.IN_DOUBT if fact.reason == "doubt" else Status.WAITING
+        parked = Status.IN_DOUBT if fact.waits_for == "doubt" else Status.WAITING
         return parked if status is Status.RUNNING else None
     return MOVES.get(kind, {}).get(status)

@@ -15,17 +15,17 @@ import secrets
 
 from remit.authority.gate import bound_faults, faults
 from remit.canonical import encode
-from remit.engine.turn.halt import Parked, Reason
+from remit.engine.turn.halt import Parked
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Check, Question
-from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged
+from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged, WaitsFor
 from remit.store.marks import Announce, CloseAsk, Fence, Mark, OpenAsk
 
 # What a call is said to wait for, by the check that holds it; the first that does not pass decides.
-_REASONS: tuple[tuple[Check, Reason], ...] = (
+_WAITS_FOR: tuple[tuple[Check, WaitsFor], ...] = (
     ("effects", "doubt"),
     ("duplicates", "doubt"),
     ("objective", "gate"),
@@ -40,7 +40,7 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
     held = {finding.check for finding in verdict.findings if not finding.ok}
     if "approval" in held and _is_readable(question):
         held.discard("evidence")  # it changed, and whoever is asked anyway says whether the request holds all the same
-    reason = next(reason for check, reason in _REASONS if check in held)
+    waits_for = next(cause for check, cause in _WAITS_FOR if check in held)
     ask = turn.attempt.boundary.ask_of(wish.name)
     stale = _stale(ask, question)
     drafts: list[Draft] = []
@@ -49,18 +49,18 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
     if ask is not None and stale:
         drafts.append(writer.draft(ApprovalVoided(ask=ask.asked.ask, codes=stale), name=wish.name))
         marks.append(CloseAsk(ask.asked.ask))
-    if reason == "approval" and (ask is None or stale):
+    if waits_for == "approval" and (ask is None or stale):
         asked = _question(turn, wish, question)
         drafts.append(writer.draft(asked, name=wish.name, value=wish.data, salt=wish.salt))
         marks += _announced(turn, asked)
-    elif reason == "approval" and ask is not None and not await _is_listed(turn, ask):
+    elif waits_for == "approval" and ask is not None and not await _is_listed(turn, ask):
         marks.append(_listing(ask.asked, ask.at))  # the index is no more than that: the journal says that it is asked
     before = turn.attempt.boundary.judged
     if drafts or marks or before is None or (before.verdict, _about(before)) != (verdict, _about(judged)):
         fence = Fence(turn.host.standing.run_key, question.authority)
         conditions = Conditions(fence=fence, post_seq=question.post, marks=tuple(marks))
         await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
-    return Parked(reason, verdict.code, words)
+    return Parked(waits_for, verdict.code, words)
 
 
 def _is_readable(question: Question) -> bool:

@@ -129,11 +129,11 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
     crossing = question.effect
     assert crossing is not None
     intended = EffectIntended(
-        approval=ask,
+        ask=ask,
         authority=question.authority,
         business=crossing.business,
-        decision=item,
         effect=crossing.bound.effect,
+        item=item,
         key=crossing.key,
         request=crossing.bound.request,
         reserved=reservations(question),

@@ -266,8 +266,8 @@ def _answer(
 ) -> Answer | None:
     """The decision that stands for this crossing, with what holds of its decider now."""
     ask = boundary.ask_of(wish.name)
-    if ask is None and own is not None and own.settled is None and own.intended.approval:
-        ask = boundary.asks[own.intended.approval]  # used by the very call that is sent again
+    if ask is None and own is not None and own.settled is None and own.intended.ask:
+        ask = boundary.asks[own.intended.ask]  # used by the very call that is sent again
     decided = None if ask is None else ask.decided or ask.misbound
     if ask is None or decided is None:
         return None

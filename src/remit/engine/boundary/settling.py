@@ -100,10 +100,10 @@ def _kept(
     try:
         data, _ = codec.write(answered.outcome, where="the outcome")
         if len(data) > OUTCOME_BYTES_MAX:
-            lost = ValueLost(digest=sha256(data).hexdigest(), reason="value.size", size=len(data))
+            lost = ValueLost(code="value.size", digest=sha256(data).hexdigest(), size=len(data))
             data = detail(f"it has {len(data):,} bytes of at most {OUTCOME_BYTES_MAX:,}")
     except RemitError as exc:
-        lost, data = ValueLost(reason=exc.code), detail(exc.message)
+        lost, data = ValueLost(code=exc.code), detail(exc.message)
     except MemoryError:
-        lost, data = ValueLost(reason="value.size"), detail("it does not fit into memory")
+        lost, data = ValueLost(code="value.size"), detail("it does not fit into memory")
     return EffectSettled(found=found, item=item, lost=lost, state="ok", took=answered.took), data

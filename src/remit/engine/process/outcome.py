@@ -18,14 +18,14 @@ class Outcome:
     """A run's standing when it ended or parked.
 
     status: one of the run statuses, as text. code: why, "" where there is nothing to say.
-    reason: the same in words. waiting_on: what an open run waits for ("repair"), "" otherwise.
+    reason: the same in words. waits_for: what an open run waits for ("repair"), "" otherwise.
     """
 
     run: str
     status: Status
     code: str = ""
     reason: str = ""
-    waiting_on: str = ""
+    waits_for: str = ""
     result: Any = None
 
     @property
@@ -46,7 +46,7 @@ def outcome_of(view: RunView, codec: Codec[Any]) -> Outcome:
             return Outcome(run, view.status, result=codec.read(view.last_value, where=f"run {run!r}"))
         return Outcome(run, view.status, view.ended.code, detail_of(view.last_value))
     if view.parked is not None:
-        return Outcome(run, view.status, view.parked.code, detail_of(view.last_value), view.parked.reason)
+        return Outcome(run, view.status, view.parked.code, detail_of(view.last_value), view.parked.waits_for)
     return Outcome(run, view.status)
 
 

@@ -18,7 +18,7 @@ from remit.engine.boundary.settling import take_words
 from remit.engine.process.outcome import Outcome, detail
 from remit.engine.process.standing import look
 from remit.engine.turn.attempt import Attempt
-from remit.engine.turn.halt import Again, Ended, Halt, Parked, Reason, ended
+from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
 from remit.engine.turn.posts import notice, words_of_cancel
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -32,7 +32,7 @@ from remit.errors import (
     StepError,
     ValueUnreadable,
 )
-from remit.facts.kinds import RunEnded, RunParked
+from remit.facts.kinds import RunEnded, RunParked, WaitsFor
 from remit.facts.machine import Status
 from remit.store.marks import Announce, CloseAsk, Mark
 
@@ -111,12 +111,12 @@ async def _park(attempt: Attempt, halt: Parked) -> Outcome:
     Whatever else it waits for, a run with an effect in doubt is found among those in doubt.
     """
     if attempt.boundary.in_doubt:
-        halt = replace(halt, reason="doubt")
+        halt = replace(halt, waits_for="doubt")
     view, words = attempt.view, detail(halt.words)
-    outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.reason)
-    is_news = view.parked is None or (view.parked.reason, view.parked.code) != (halt.reason, halt.code)
+    outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.waits_for)
+    is_news = view.parked is None or (view.parked.waits_for, view.parked.code) != (halt.waits_for, halt.code)
     if attempt.writer.has_written or is_news or view.last_value != words:
-        fact = RunParked(code=halt.code, reason=halt.reason)
+        fact = RunParked(code=halt.code, waits_for=halt.waits_for)
         try:
             await attempt.end(fact, words)
         except Moved:  # somebody answered while it parked: the next turn takes that up
@@ -126,7 +126,7 @@ async def _park(attempt: Attempt, halt: Parked) -> Outcome:
 
 
 def _parked_status(halt: Parked) -> Status:
-    return Status.IN_DOUBT if halt.reason == "doubt" else Status.WAITING
+    return Status.IN_DOUBT if halt.waits_for == "doubt" else Status.WAITING
 
 
 def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
@@ -156,12 +156,12 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> N
     """
     attempt, view = turn.attempt, turn.attempt.view
     words = detail(why.message)
-    reason: Reason = "doubt" if attempt.boundary.in_doubt else "repair"
+    waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     attempt.reopen_to_end()
     before = view.parked
-    if before is not None and (before.reason, before.code, view.last_value) == (reason, why.code, words):
+    if before is not None and (before.waits_for, before.code, view.last_value) == (waits_for, why.code, words):
         return
-    await attempt.end(RunParked(code=why.code, reason=reason), words, is_post_seen=False)
+    await attempt.end(RunParked(code=why.code, waits_for=waits_for), words, is_post_seen=False)
 
 
 async def deny(turn: Turn, exc: Denied) -> Outcome:
@@ -179,8 +179,8 @@ async def park(turn: Turn, exc: BaseException) -> RemitError:
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
         error = StepError(run=attempt.run_id, name=turn.flow.name, error_type=type_name(exc), detail=text_of(exc))
     calls = sorted(attempt.failed & _named_behind(exc, attempt.run_id))
-    reason: Reason = "doubt" if attempt.boundary.in_doubt else "repair"
-    fact = RunParked(calls=calls, code=error.code, reason=reason)
+    waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
+    fact = RunParked(calls=calls, code=error.code, waits_for=waits_for)
     await attempt.end(fact, detail(error.message), is_post_seen=False)
     return error
 

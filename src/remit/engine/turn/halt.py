@@ -12,13 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from remit.facts.kinds import GateJudged, RunEnded
+from remit.facts.kinds import GateJudged, RunEnded, WaitsFor
 from remit.facts.machine import Status
 
-Reason = Literal["repair", "approval", "doubt", "evidence", "gate"]
-
 # Which one a run is said to wait for, where its calls wait for several things.
-URGENCY: dict[Reason, int] = {"doubt": 0, "gate": 1, "evidence": 2, "approval": 3, "repair": 4}
+URGENCY: dict[WaitsFor, int] = {"doubt": 0, "gate": 1, "evidence": 2, "approval": 3, "repair": 4}
 
 _STATUS: dict[str, Literal["failed", "expired", "cancelled"]] = {
     "resume_denied": "failed",
@@ -34,7 +32,7 @@ _STATUS: dict[str, Literal["failed", "expired", "cancelled"]] = {
 class Parked:
     """The run waits. words: why, for people."""
 
-    reason: Reason
+    waits_for: WaitsFor
     code: str
     words: str
 

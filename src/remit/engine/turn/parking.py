@@ -118,7 +118,7 @@ class Parking:
             self._is_armed = False  # an open call will arm it again when it ends
         elif is_still and (has_paused or any(waiting.is_whole for waiting in self._waiting)):
             self._is_armed = False
-            self._on_still(min((w.why for w in self._waiting), key=lambda why: URGENCY[why.reason]))
+            self._on_still(min((w.why for w in self._waiting), key=lambda why: URGENCY[why.waits_for]))
         else:
             loop.call_later(0 if not is_still else STILL_SECONDS, self._look, self._moves, _HOPS, is_still)
 

@@ -95,7 +95,7 @@ async def _answer(rt: Runtime, voice: Voice, outcome: Outcome) -> int:
         voice.answer(document | show.value_document(seen.view.last_value), show.finished(seen.view))
         return 0
     told = await rt.why(outcome.run)
-    document |= {"waiting_on": told.waiting_on, "next": reasons.next_step(told)}
+    document |= {"waits_for": told.waits_for, "next": reasons.next_step(told)}
     voice.answer(document, reasons.reasons(told))
     return 8
 

@@ -16,7 +16,7 @@ _GONE_ON_WITH = ("queued", "running", "waiting", "paused", "in_doubt")
 
 def reasons(told: Why) -> Shown:
     """Why a run stands where it stands, in sentences, and the next command."""
-    waits = f" for {told.waiting_on}" if told.waiting_on and told.status == "waiting" else ""
+    waits = f" for {told.waits_for}" if told.waits_for and told.status == "waiting" else ""
     since = f" since {time_of(told.since)} ({span(told.now - told.since)} ago)" if told.since else ""
     first = line(
         "Run ", cell(told.run, "bold"), f" of flow {told.flow} is ", status_of(told.status), f"{waits}{since}."
@@ -81,7 +81,7 @@ def next_step(told: Why) -> str:
         return f"nothing; it has ended. `remit explain {run}` tells how."
     if told.status == "running" and told.holder and not told.is_holder_dead:
         return "nothing; somebody works at it. If that worker dies, the next call takes over."
-    if told.waiting_on != "repair" and told.status in ("waiting", "in_doubt"):
+    if told.waits_for != "repair" and told.status in ("waiting", "in_doubt"):
         return _next_at_the_gate(told, run)
     names = f" --by {shlex.quote(told.by)}" if told.by != "service:local" else ""
     names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""

@@ -57,7 +57,7 @@ def _finding(finding: dict[str, Any]) -> str:
 
 def _intended(one: Line) -> Told:
     body = one.body
-    approval = f", by the yes to {_short(body['approval'])}" if body.get("approval") else ""
+    approval = f", by the yes to {_short(body['ask'])}" if body.get("ask") else ""
     return f"key {_short(body['key'])}{approval}:", False
 
 
@@ -66,7 +66,7 @@ def _settled(one: Line) -> Told:
     took = f" ({span(body['took'])})" if body.get("took") else ""
     found = _FOUND[body.get("found", "")]
     if lost := body.get("lost"):
-        return f"{body['state']}{took}{found}, its outcome could not be stored: {lost['reason']}", True
+        return f"{body['state']}{took}{found}, its outcome could not be stored: {lost['code']}", True
     start = f"{body['state']}{took}{found}"
     return (f"{start}:", False) if body["state"] == "ok" else _worded(start, one)
 
@@ -127,7 +127,7 @@ SAID: dict[str, Callable[[Line], Told]] = {
     "ApprovalAsked": _asked,
     "ApprovalVoided": lambda one: (f"{_short(one.body['ask'])} holds no longer: {_listed(one.body['codes'])}", True),
     "ApprovalUsed": lambda one: _worded(f"by the yes to {_short(one.body['ask'])}", one),
-    "RunParked": _words("for {reason}, {code}"),
+    "RunParked": _words("for {waits_for}, {code}"),
     "RunEnded": _ended,
     "CancelAsked": lambda one: _posted("asked for the end", one),
     "ApprovalDecided": _decided,
