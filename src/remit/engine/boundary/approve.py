@@ -18,7 +18,6 @@ from remit.engine.process.salt import draw_salt
 from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.errors import DefinitionIncompatible
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Need
 from remit.facts.kinds import ApprovalUsed, EffectRefused
@@ -67,8 +66,7 @@ def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -
     need = need_of("flow", approval.pin())
     same = (ask.request == data) if not need.immaterial else _material(ask.request, need) == _material(data, need)
     if not same or ask.asked.bound.roles != [need.roles]:
-        turn.attempt.close(DefinitionIncompatible((recorded.name,), (f"{recorded.name} about something else",)))
-        turn.attempt.check_open()
+        turn.attempt.disagree((recorded.name,), (f"{recorded.name} about something else",))
     if isinstance(fact, EffectRefused):
         raise denied(fact, detail_of(recorded.value), recorded.name)
     assert ask.decided is not None  # the fold saw to it

@@ -22,7 +22,6 @@ from remit.engine.boundary.question import is_shared, question_of, reservations,
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import refresh
-from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import Ended, Parked, ended
 from remit.engine.turn.posts import notice
 from remit.engine.turn.race import check_not_lost
@@ -73,14 +72,12 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
             await _look_again(turn, moved)
             continue
         except (StoreError, ClockJumped) as exc:  # no answer of the call's, for the flow to go another way by
-            attempt.close(exc)
-            raise AttemptClosed from exc
+            attempt.lost(exc)
         if not isinstance(passed, Parked):
             return passed
         await attempt.parking.wait(passed, is_whole=wish.is_whole, since=since)
     words = f"What {wish.name} rests on moved {MOVES_MAX} times while it was judged; nothing was done."
-    attempt.halt(Parked("gate", "authority.moving", words))
-    raise AttemptClosed
+    attempt.stop(Parked("gate", "authority.moving", words))
 
 
 async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked:
@@ -103,11 +100,9 @@ async def _look_again(turn: Turn, moved: Moved) -> None:
         try:
             await refresh(turn.host)
         except AuthorityUnreadable as exc:
-            turn.attempt.halt(Parked("gate", exc.code, exc.message))
-            raise AttemptClosed from exc
+            turn.attempt.stop(Parked("gate", exc.code, exc.message))
         except StoreError as exc:
-            turn.attempt.close(exc)
-            raise AttemptClosed from exc
+            turn.attempt.lost(exc)
 
 
 async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, write: Write) -> Permit | Decided:
@@ -217,8 +212,7 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
     if verdict.decision == "abandon":
         cancel = turn.attempt.boundary.cancel
         item = cancel.item if cancel is not None and verdict.code == "cancelled" else ""
-        turn.attempt.halt(ended(verdict.code, words, item=item, judged=judged, name=wish.name))
-        raise AttemptClosed
+        turn.attempt.stop(ended(verdict.code, words, item=item, judged=judged, name=wish.name))
     return await asking.revalidate(turn, wish, judged, words)
 
 

@@ -30,7 +30,7 @@ from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
-from remit.errors import DefinitionIncompatible, EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
+from remit.errors import EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
 from remit.facts.boundary import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
@@ -138,8 +138,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
 def _check_not_too_often(turn: Turn, wish: Wish) -> None:
     if wish.calls == CALLS_MAX:
         words = f"{wish.name}, called {CALLS_MAX} times, is known not to have happened; the next turn tries again."
-        turn.attempt.halt(Parked("repair", "effect.did_not_happen", words))
-        raise AttemptClosed
+        turn.attempt.stop(Parked("repair", "effect.did_not_happen", words))
 
 
 async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> tuple[EffectSettled, bytes] | None:
@@ -170,15 +169,13 @@ def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettl
     attempt = turn.attempt
     if is_lost(settled):
         words = f"{name} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
-        attempt.halt(Parked("repair", "effect.value_lost", words))
-        raise AttemptClosed
+        attempt.stop(Parked("repair", "effect.value_lost", words))
     if settled.state == "ok":
         assert value is not None  # the fold saw to it
         try:
             return effect.codec.read(value, where=name)
         except ValueUnreadable as exc:
-            attempt.close(exc)
-            raise AttemptClosed from exc
+            attempt.lost(exc)
     kind = EffectDeclined if settled.state == "failed" else EffectFailed
     raise kind(run=attempt.run_id, name=name, error_type=settled.error, detail=detail_of(value))
 
@@ -202,8 +199,7 @@ def check_same(turn: Turn, name: str, data: bytes) -> None:
     if settled_as is None and isinstance(refused, EffectRefused) and refused.ask:
         settled_as = turn.attempt.boundary.asks[refused.ask].request
     if settled_as is not None and settled_as != data:
-        turn.attempt.close(DefinitionIncompatible((name,), (f"{name} with another request",)))
-        turn.attempt.check_open()
+        turn.attempt.disagree((name,), (f"{name} with another request",))
 
 
 def salt_of(turn: Turn, name: str) -> bytes:

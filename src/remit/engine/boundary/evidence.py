@@ -27,7 +27,7 @@ from remit.engine.turn.step import in_thread
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
-from remit.errors import CallRefused, DefinitionIncompatible
+from remit.errors import CallRefused
 from remit.facts.boundary import EvidenceView
 from remit.facts.entry import value_digest
 from remit.facts.kinds import EvidenceTaken
@@ -60,8 +60,7 @@ def take(
     recorded = attempt.ridden.get(call)
     if recorded is not None:
         if recorded.value != data:
-            attempt.close(DefinitionIncompatible((call,), (f"{call} with another value",)))
-            attempt.check_open()
+            attempt.disagree((call,), (f"{call} with another value",))
         return
     fact = _fact(name, as_of, fresh_for, attempt.writer.now())
     salt = draw_salt()

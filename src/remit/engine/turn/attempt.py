@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
@@ -100,8 +100,7 @@ class Attempt:
             await asyncio.sleep(0.0 if self.times_too_late < _LATE_MANY else STILL_SECONDS)
         self.check_open()
         if not self.view.fits(name, kind):
-            self.close(DefinitionIncompatible((name,), (f"{name} as {kind}",)))
-            self.check_open()
+            self.disagree((name,), (f"{name} as {kind}",))
         self.unasked.discard(name)
         if not self.replay.has(name):
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
@@ -125,8 +124,7 @@ class Attempt:
             return
         effect = self.boundary.effects.get(name)
         if effect is None or effect.settled is not None:
-            self.halt(self.settles_for)
-            self.check_open()
+            self.stop(self.settles_for)
 
     async def meet(self, wish: Wish) -> None:
         """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed.
@@ -141,13 +139,11 @@ class Attempt:
             await asyncio.sleep(pause)
             self.check_open()
         if self.unasked and wish.name not in self.view.boundary.effects:
-            self.close(DefinitionIncompatible(tuple(sorted(self.unasked)), (wish.name,)))
-            self.check_open()
+            self.disagree(tuple(sorted(self.unasked)), (wish.name,))
         if self.let_go:
             # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
             # is awaited; the next turn finds it recorded and goes another way.
-            self.halt(Again())
-            self.check_open()
+            self.stop(Again())
 
     def check_open(self) -> None:
         """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""
@@ -164,7 +160,7 @@ class Attempt:
         """Raises AttemptClosed where nothing may be written any more."""
         if self.closed_by is None and not self.lease.is_good:
             why = f" ({self.lease.trouble})" if self.lease.trouble else ""
-            self.close(LeaseLost(f"Run {self.run_id!r} could not be renewed in time{why}; nothing more was written."))
+            self.lost(LeaseLost(f"Run {self.run_id!r} could not be renewed in time{why}; nothing more was written."))
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
 
@@ -185,38 +181,29 @@ class Attempt:
         try:
             self.writer.ride(kind, body, name=name, value=value)
         except ClockJumped as exc:
-            self.close(exc)
-            raise AttemptClosed from exc
+            self.lost(exc)
 
     async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Make an entry durable, with all that rides. Raises AttemptClosed where it was not written."""
-        if self.writer.alone is not None:
-            await self.writer.until_free()
-        if self.closed_by is not None:
-            raise AttemptClosed from self.closed_by
+        await self._turn_to_write()
         check_not_lost()
         try:
             self.writer.ride(kind, body, name=name, value=value)
             await self.writer.append()
         except Exception as exc:
-            self.close(exc)
-            raise AttemptClosed from exc
+            self.lost(exc)
 
     async def append_surely(self, draft: Draft) -> None:
         """Make an entry durable that nobody may stop any more, a race that is lost neither. Raises AttemptClosed.
 
         Only from a task that no flow cancels: whoever stops it all the same ends the turn.
         """
-        if self.writer.alone is not None:
-            await self.writer.until_free()
-        if self.closed_by is not None:
-            raise AttemptClosed from self.closed_by
+        await self._turn_to_write()
         self.writer.ride_draft(draft)
         try:
             await self.writer.append()
         except Exception as exc:
-            self.close(exc)
-            raise AttemptClosed from exc
+            self.lost(exc)
         except BaseException as exc:
             self.close(exc)  # it may be written: the boundary was not told, and nothing may rest on what it knows
             raise
@@ -229,17 +216,13 @@ class Attempt:
         is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends the turn.
         Raises AttemptClosed where it was not written for another reason.
         """
-        if self.writer.alone is not None:
-            await self.writer.until_free()
-        if self.closed_by is not None:
-            raise AttemptClosed from self.closed_by
+        await self._turn_to_write()
         try:
             await self.writer.append_if(drafts, conditions, move, is_stoppable=is_stoppable)
         except Moved:
             raise
         except Exception as exc:
-            self.close(exc)
-            raise AttemptClosed from exc
+            self.lost(exc)
         except BaseException as exc:
             if not is_stoppable:
                 self.close(exc)
@@ -250,15 +233,11 @@ class Attempt:
 
         Raises AttemptClosed where it was not written because the run or the store is lost.
         """
-        if self.writer.alone is not None:
-            await self.writer.until_free()
-        if self.closed_by is not None:
-            raise AttemptClosed from self.closed_by
+        await self._turn_to_write()
         try:
             await self.writer.append_within(build, limit_ms=limit_ms)
         except (LeaseLost, StoreError, Tampered) as exc:
-            self.close(exc)
-            raise AttemptClosed from exc
+            self.lost(exc)
 
     async def end(
         self,
@@ -274,10 +253,9 @@ class Attempt:
         before: entries that stand directly before it. is_post_seen: only where nobody posted anything since lane post
         was read. Raises Moved("post") then, with nothing written and the turn still open; else what stopped it.
         """
-        if self.writer.alone is not None:
-            await self.writer.until_free()
+        await self.writer.until_free()
         if self.closed_by is not None:
-            raise self.closed_by
+            raise self.closed_by  # its caller is no call of the flow's
         status = move(Status.RUNNING, type(fact).__name__, fact)
         assert status is not None, "a run that is worked at may end and park"
         drafts = [*before, self.writer.draft(fact, value=value)]
@@ -293,13 +271,27 @@ class Attempt:
         """End the flow here: its calls raise, and what is under way outside may be settled. The first reason stays."""
         if self.closed_by is None and self.halted is None:
             self.halted = why
-            self._stop()
+            self._tell_calls()
 
     def close(self, why: BaseException) -> None:
         """End this turn: calls that wait raise, later ones too, and nothing more is written. The first reason stays."""
         if self.closed_by is None:
             self.closed_by = why
-            self._stop()
+            self._tell_calls()
+
+    def stop(self, why: Halt) -> NoReturn:
+        """Halt, and let the calling call unwind. Raises AttemptClosed."""
+        self.halt(why)
+        raise AttemptClosed
+
+    def lost(self, why: BaseException) -> NoReturn:
+        """Close: what this turn stands on is lost, and no answer to the calling call. Raises AttemptClosed."""
+        self.close(why)
+        raise AttemptClosed from why
+
+    def disagree(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> NoReturn:
+        """Close: the journal has calls that the code no longer makes. Raises AttemptClosed."""
+        self.lost(DefinitionIncompatible(recorded, asked))
 
     def reopen_to_end(self) -> None:
         """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""
@@ -311,7 +303,14 @@ class Attempt:
         while self.in_flight:
             await asyncio.wait(list(self.in_flight))
 
-    def _stop(self) -> None:
+    async def _turn_to_write(self) -> None:
+        """Wait for a unit with conditions that is under way. Raises AttemptClosed where nothing may be written."""
+        if self.writer.alone is not None:
+            await self.writer.until_free()
+        if self.closed_by is not None:
+            raise AttemptClosed from self.closed_by
+
+    def _tell_calls(self) -> None:
         self.replay.stop(AttemptClosed())
         self.parking.stop()
         for task, wish in self.in_flight.items():

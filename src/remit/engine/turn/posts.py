@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from remit.engine.process.journal import read_journal
 from remit.engine.process.outcome import detail_of
-from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import ended
 from remit.engine.turn.turn import Turn
 from remit.errors import RemitError, Tampered
@@ -24,8 +23,7 @@ async def notice(turn: Turn) -> None:
     try:
         await _read(turn)
     except RemitError as exc:
-        attempt.close(exc)
-        raise AttemptClosed from exc
+        attempt.lost(exc)
     cancel = attempt.boundary.cancel
     if cancel is not None and attempt.settles_for is None:
         attempt.halt(ended("cancelled", words_of_cancel(cancel.by, cancel.reason), item=cancel.item))

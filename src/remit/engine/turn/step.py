@@ -24,7 +24,6 @@ from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.outcome import detail, detail_of
 from remit.engine.turn.attempt import Attempt
-from remit.engine.turn.closing import AttemptClosed
 from remit.errors import RemitError, StepError, Tampered, ValueUnreadable
 from remit.facts.kinds import StepFailed, write
 from remit.facts.view import Recorded
@@ -43,8 +42,7 @@ async def perform(
         try:
             return recorded_outcome(attempt.run_id, step, recorded)
         except (ValueUnreadable, Tampered) as exc:
-            attempt.close(exc)  # no outcome of the step: a flow that caught it would go another way than it went
-            raise AttemptClosed from exc
+            attempt.lost(exc)  # no outcome of the step: a flow that caught it would go another way than it went
 
 
 async def compute(

@@ -18,7 +18,7 @@ from typing import Any
 
 from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
-from remit.errors import CallRefused, DefinitionIncompatible, StepError
+from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
 
 
@@ -86,9 +86,7 @@ async def _recorded_winner(attempt: Attempt, name: str, racing: int) -> int:
     recorded = await attempt.recall(name, "race")
     fact = recorded.fact if recorded is not None else None
     if not isinstance(fact, RaceWon) or fact.of != racing:
-        attempt.close(DefinitionIncompatible((name,), (f"{name} of {racing}",)))
-        attempt.check_open()
-    assert isinstance(fact, RaceWon)
+        attempt.disagree((name,), (f"{name} of {racing}",))
     return fact.winner
 
 

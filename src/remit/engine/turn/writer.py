@@ -159,9 +159,10 @@ class JournalWriter:
     ) -> None:
         """Write all that rides and these, if the conditions hold. Raises Moved, and as the store does.
 
+        The caller saw to it that no other unit with conditions is under way, as for `append`.
         is_stoppable: whether somebody may cancel the caller, who goes on after that; where not, it costs no task.
         """
-        await self.until_free()
+        assert self.alone is None, "the caller saw to it"
         self.alone = asyncio.Event()
         riding, self._riding = self._riding, []
         pen, first_move, drafts = self._pen.copy(), self._move, [*riding, *drafts]
@@ -196,7 +197,7 @@ class JournalWriter:
         build: is given the connection and `seal`, and returns what `seal` gave for its drafts;
         awaited by a store whose connection is. Where anything fails nothing was written and the turn goes on.
         """
-        await self.until_free()
+        assert self.alone is None, "the caller saw to it"
         self.alone = asyncio.Event()
         riding, self._riding = self._riding, []
         pen, first_move = self._pen, self._move
