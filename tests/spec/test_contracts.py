@@ -11,7 +11,7 @@ import pytest
 import remit
 from remit import Approval, Ceiling, Contract, Rule
 from remit.authority.contract import digest
-from remit.authority.rule import qualified_name
+from remit.authority.named import qualified_name
 from remit.authority.written import contract_from_toml
 from remit.facts.rules import ApprovalPin, CeilingPin, ContractPin, RulePin
 

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, Literal, cast, get_args
 
 from remit.authority.durations import MICROSECOND
+from remit.authority.named import qualified_name
 from remit.authority.roles import role_fault
 from remit.canonical import INTEGER_MAX
 from remit.errors import DeclarationRefused, IdRefused, NotBuilt
@@ -171,14 +172,6 @@ class Rule:
             evidence=list(self.evidence),
             wanted=qualified_name(self.still_wanted),
         )
-
-
-def qualified_name(function: object) -> str:
-    """Module and name of a predicate, by which a later reader finds it; "" for None."""
-    if function is None:
-        return ""
-    named = function if hasattr(function, "__qualname__") else type(function)
-    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}"
 
 
 def path_fault(path: object) -> str:

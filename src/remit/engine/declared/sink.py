@@ -22,6 +22,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
 
+from remit.authority.named import qualified_name
 from remit.canonical import encode
 from remit.engine.declared.flow import is_async
 from remit.engine.declared.place import check_not_bare
@@ -220,8 +221,7 @@ def effect(
 
 def connector_digest(fn: Callable[..., Any], told: dict[str, object]) -> str:
     """Digest of where an effect goes: its function, and what it says of the other side."""
-    where = f"{fn.__module__}.{fn.__qualname__}" if hasattr(fn, "__qualname__") else type(fn).__qualname__
-    return sha256(_CONNECTOR_TAG + encode({**told, "function": where})).hexdigest()
+    return sha256(_CONNECTOR_TAG + encode({**told, "function": qualified_name(fn)})).hexdigest()
 
 
 def _takes(name: str, fn: Callable[..., Any]) -> frozenset[str]:
