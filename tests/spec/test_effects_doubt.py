@@ -212,6 +212,20 @@ async def test_a_fence_that_no_probe_raised_keeps_nothing_out(storage: Storage):
     assert len(till.arrived) == 1
 
 
+async def test_a_probe_has_its_own_time_and_not_that_of_the_call(storage: Storage):  # proves: FX-2
+    till = Till()
+    till.next(LOST)
+
+    async def find(order: Order, *, key: str) -> Any:
+        for _ in range(20):  # turns of the loop, in the first of which the time of a call would be over
+            await asyncio.sleep(0)
+        return remit.Landed(Receipt(number=1, amount=order.amount))
+
+    flow = paying(till.effect(doubt="probe", probe=find, timeout=timedelta(microseconds=1)))
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).value == [100]
+
+
 @pytest.mark.parametrize("answer", [OSError("the bank is shut"), True, [], "landed", remit.Landed], ids=str)
 async def test_a_probe_that_does_not_answer_ends_no_doubt(storage: Storage, answer: Any):  # proves: FX-2
     till = Till()
@@ -274,6 +288,8 @@ async def test_a_sink_that_never_answers_is_sent_to_once_more_in_each_attempt(st
         ({"doubt": "resend", "sink": "fences"}, "effect.doubt"),
         ({"doubt": "probe"}, "effect.probe"),
         ({"doubt": "ask", "probe": len}, "effect.probe"),
+        ({"doubt": "probe", "probe": len}, "effect.probe"),
+        ({"doubt": "probe", "probe": 7}, "effect.probe"),
         ({"doubt": "guess"}, "effect.doubt"),
         ({"sink": "hopes"}, "effect.sink"),
         ({"sink": "fences"}, "effect.sink"),

@@ -32,8 +32,7 @@ OPEN: dict[str, Any] = {"version": "1", "resume": {"buyer"}}
 PLACES: dict[str, dict[str, str]] = {
     # The body of what a user declared.
     ".fn": {
-        "engine/boundary/port.py touch": "an effect, with a permit in hand",
-        "engine/boundary/port.py _called": "compared, to tell the effect from its probe",
+        "engine/boundary/port.py _called": "an effect's, or a probe's",
         "engine/boundary/transaction.py _written.plain": "handed to `cross` as its way to commit",
         "engine/boundary/transaction.py _written.awaited": "the same",
         "engine/declared/sink.py Outward.__call__": "outside of a run: `check_not_bare` refuses it inside",
@@ -45,9 +44,13 @@ PLACES: dict[str, dict[str, str]] = {
         "faces/listform.py _checked.called": "a step's, of the list form",
         "faces/listform.py _checked.awaited": "a step's, of the list form",
     },
+    ".callee": {
+        "engine/boundary/port.py touch": "an effect, with a permit in hand",
+        "engine/declared/sink.py Effect.__init__": "looked at when it is declared",
+    },
     ".probe": {
         "engine/boundary/port.py ask_outside": "asks whether something landed, and is no effect",
-        "engine/declared/sink.py Effect._check": "looked at when it is declared",
+        "engine/declared/sink.py Effect.__init__": "looked at when it is declared",
     },
     "touch()": {"engine/boundary/effect.py _call": "with the permit that `cross` gave"},
     "_called()": {

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal
 
 from remit.engine.declared.place import place
-from remit.engine.declared.sink import Declined, DidNotHappen, Effect, takes_epoch
+from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
 from remit.engine.turn.step import in_thread
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Permit
@@ -49,7 +49,8 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     began = time.perf_counter_ns()
     token = place.set("effect")
     try:
-        outcome = await _called(turn, effect, effect.fn, request, permit)
+        limit = None if effect.timeout is None else effect.timeout.total_seconds()
+        outcome = await _called(turn, effect.callee, request, permit.key, limit, _noted(turn, permit))
     except DidNotHappen as exc:
         return Answered("did_not_happen", None, exc, _since(began))
     except Declined as exc:
@@ -68,8 +69,8 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
     turn.attempt.check_held()
     token = place.set("effect")
     try:
-        async with asyncio.timeout(ASK_SECONDS):  # no answer is no answer, and the doubt stays
-            return await _called(turn, effect, effect.probe, effect.request_codec.read(request), key)
+        # No answer is no answer, and the doubt stays.
+        return await _called(turn, effect.probe, effect.request_codec.read(request), key, ASK_SECONDS)
     except (Exception, asyncio.CancelledError) as exc:
         _check_not_ending(exc)
         return exc
@@ -77,30 +78,32 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
         place.reset(token)
 
 
-async def _called(turn: Turn, effect: Effect[Any], fn: Any, request: Any, permit: Permit | str) -> Any:
-    """Run a function of the effect's: on the loop when it is async, in a thread when it is not. permit: or a key."""
-    named: dict[str, Any] = {"key": permit if isinstance(permit, str) else permit.key}
-    if "epoch" in effect.takes if fn is effect.fn else takes_epoch(fn):
+async def _called(
+    turn: Turn, callee: Callee, request: Any, key: str, limit: float | None, on_over: Callable[[], None] | None = None
+) -> Any:
+    """Run a user's function: on the loop when it is async, in a thread when it is not.
+
+    limit: seconds for which it is waited for. on_over: called when it returned, which may be after that.
+    """
+    named: dict[str, Any] = {"key": key}
+    if callee.takes_epoch:
         named["epoch"] = turn.attempt.lease.epoch
-    is_async = effect.is_async if fn is effect.fn else asyncio.iscoroutinefunction(fn)
-    has_returned = _noted(turn, permit)
-    if is_async:
+    if callee.is_async:
         try:
-            if effect.timeout is None:  # a timer that never rings costs as much as one that does
-                return await fn(request, **named)
-            async with asyncio.timeout(effect.timeout.total_seconds()):
-                return await fn(request, **named)
+            if limit is None:  # a timer that never rings costs as much as one that does
+                return await callee.fn(request, **named)
+            async with asyncio.timeout(limit):
+                return await callee.fn(request, **named)
         finally:
-            has_returned()
-    async with asyncio.timeout(None if effect.timeout is None else effect.timeout.total_seconds()):
-        outcome = await in_thread(turn.host.threads, partial(fn, request, **named), has_returned)
+            if on_over is not None:
+                on_over()
+    async with asyncio.timeout(limit):
+        outcome = await in_thread(turn.host.threads, partial(callee.fn, request, **named), on_over)
         return await outcome if asyncio.iscoroutine(outcome) else outcome
 
 
-def _noted(turn: Turn, permit: Permit | str) -> Callable[[], None]:
+def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:
     """Note that an effect's function is at work, until it returned: it may outlive whoever waits for it."""
-    if isinstance(permit, str):
-        return lambda: None
     outstanding, intention = turn.host.outstanding, permit.intention
     outstanding.add(intention)
     return lambda: outstanding.discard(intention)

@@ -29,17 +29,20 @@ OUTCOME_BYTES_MAX = 256 * 1024 * 1024  # an outcome over this is settled as lost
 
 
 async def settle(
-    turn: Turn, wish: Wish, answered: Answered, *, found: Literal["", "probe", "person"] = "", item: str = ""
+    turn: Turn, wish: Wish, answered: Answered, *, found: Literal["", "probe"] = ""
 ) -> tuple[EffectSettled, bytes]:
-    """Record what became of an effect. found: how a doubt was ended. Raises AttemptClosed where it was not written."""
+    """Record what became of an effect. found: how a doubt was ended, "" where there was none.
+
+    Raises AttemptClosed where it was not written.
+    """
     effect = wish.effect
     assert effect is not None and answered.state != "doubt"
     if answered.state == "ok":
-        settled, value = _kept(effect.codec, answered, found, item)
+        settled, value = _kept(effect.codec, answered, found)
     else:
         assert answered.error is not None
         state, error = answered.state, answered.error
-        settled = EffectSettled(error=type_name(error), found=found, item=item, state=state, took=answered.took)
+        settled = EffectSettled(error=type_name(error), found=found, state=state, took=answered.took)
         value = detail(text_of(error))
     await _write(turn, wish, settled, value)
     return settled, value
@@ -93,9 +96,7 @@ def is_lost(settled: EffectSettled) -> bool:
     return settled.lost is not None
 
 
-def _kept(
-    codec: Any, answered: Answered, found: Literal["", "probe", "person"], item: str
-) -> tuple[EffectSettled, bytes]:
+def _kept(codec: Any, answered: Answered, found: Literal["", "probe"]) -> tuple[EffectSettled, bytes]:
     lost = None
     try:
         data, _ = codec.write(answered.outcome, where="the outcome")
@@ -106,4 +107,4 @@ def _kept(
         lost, data = ValueLost(code=exc.code), detail(exc.message)
     except MemoryError:
         lost, data = ValueLost(code="value.size"), detail("it does not fit into memory")
-    return EffectSettled(found=found, item=item, lost=lost, state="ok", took=answered.took), data
+    return EffectSettled(found=found, lost=lost, state="ok", took=answered.took), data

@@ -61,6 +61,15 @@ class NotLanded:
     """A probe's answer: the other side knows nothing of this key."""
 
 
+@dataclass(frozen=True, slots=True)
+class Callee:
+    """A function that is called at the boundary, with what was found out about it when it was declared."""
+
+    fn: Callable[..., Any]
+    is_async: bool
+    takes_epoch: bool
+
+
 class Outward(Generic[T]):
     """What a run does at the boundary, as the gate sees it: by name and version, with a request as bytes."""
 
@@ -107,16 +116,16 @@ class Effect(Outward[T]):
         undo: object = None,
     ) -> None:
         self.name, self.fn = check_name(name, "effect name"), fn
-        self.reversal, self.doubt, self.probe, self.sink = reversal, doubt, probe, sink
+        self.reversal, self.doubt, self.sink = reversal, doubt, sink
         self.business_key, self.version, self.timeout = business_key, version, timeout
         self.lands_within = lands_within
         if undo is not None:
             raise NotBuilt(f"Effect {name!r} has an undo, and this version can't undo; nothing was declared.")
-        self._check()
-        self.is_async = is_async(fn)
-        self.takes = _takes(name, fn)
-        self.is_probe_fenced = sink == "fences" and probe is not None and takes_epoch(probe)
-        if sink == "fences" and "epoch" not in self.takes:
+        self._check(probe)
+        self.callee = _callee(name, fn, "parameters")
+        self.probe = None if probe is None else _callee(name, probe, "probe")
+        self.is_probe_fenced = sink == "fences" and self.probe is not None and self.probe.takes_epoch
+        if sink == "fences" and not self.callee.takes_epoch:
             raise refused(name, "sink", 'sink="fences" needs a function that takes `epoch` and tells the other side')
         self.request_codec: Codec[Any] = codec_of_parameter(fn, 0)
         self.codec: Codec[Any] = codec_of_return(fn)
@@ -126,7 +135,7 @@ class Effect(Outward[T]):
     def __repr__(self) -> str:
         return f"<effect {self.name}>"
 
-    def _check(self) -> None:
+    def _check(self, probe: Callable[..., Any] | None) -> None:
         name = self.name
         self.check_function()
         for field, value, known in (
@@ -136,7 +145,7 @@ class Effect(Outward[T]):
         ):
             if value not in known:
                 raise refused(name, field, f"{field} {value!r} is none of {', '.join(map(str, known))}")
-        if (self.doubt == "probe") != (self.probe is not None):
+        if (self.doubt == "probe") != (probe is not None):
             raise refused(name, "probe", 'doubt="probe" and a function `probe=` go together')
         if self.doubt == "resend" and self.sink != "dedupes":
             raise refused(name, "doubt", 'doubt="resend" needs sink="dedupes": a second request must do nothing')
@@ -196,7 +205,7 @@ def effect(
         the sink fences, "not landed" is final only from a probe that takes `epoch` and raises the fence by it.
     lands_within: the longest that a request under way may take to land once its sender is dead.
     business_key: field of the request that no two runs may use ("invoice"). version, connector: of what it talks to;
-        an approval is bound to both. timeout: of one call; after it the effect is in doubt.
+        an approval is bound to both. timeout: of one call; after it the effect is in doubt. A probe has thirty seconds.
     Raises DeclarationRefused (`effect.doubt`, `.probe`, `.sink`, `.reversal`, `.parameters` ...), NotBuilt for `undo`.
     """
 
@@ -224,20 +233,19 @@ def connector_digest(fn: Callable[..., Any], told: dict[str, object]) -> str:
     return sha256(_CONNECTOR_TAG + encode({**told, "function": qualified_name(fn)})).hexdigest()
 
 
-def _takes(name: str, fn: Callable[..., Any]) -> frozenset[str]:
-    """Which of `key` and `epoch` the function wants. Raises DeclarationRefused."""
-    parameters = list(inspect.signature(fn).parameters.values())
+def _callee(name: str, fn: Callable[..., Any], field: str) -> Callee:
+    """What the port has to know of a function. Raises DeclarationRefused unless it takes a request and `key`."""
+    try:
+        parameters = list(inspect.signature(fn).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "key"]
     named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)} & {"key", "epoch"}
     others = [p for p in positional if p.name != "epoch"]
     if len(others) != 1 or "key" not in named:
-        raise refused(name, "parameters", "it takes one request and `key`: `def pay(order: Order, *, key: str)`")
-    return frozenset(named)
-
-
-def takes_epoch(fn: Callable[..., Any]) -> bool:
-    """Whether a function wants the attempt's epoch."""
-    return "epoch" in inspect.signature(fn).parameters
+        whose = "its probe" if field == "probe" else "it"
+        raise refused(name, field, f"{whose} takes one request and `key`: `def pay(order: Order, *, key: str)`")
+    return Callee(fn, is_async(fn), takes_epoch="epoch" in named)
 
 
 def refused(name: str, field: str, what: str) -> DeclarationRefused:
