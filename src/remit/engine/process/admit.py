@@ -2,10 +2,9 @@
 
     open_run   RunOpened is durable before it returns; an id that is taken opens nothing
     find       the whole journal, both lanes, verified and folded; refused when one thing moved
-    claim      hold the run under an epoch one higher, at once where the holder is proven dead
+    check      the caller asks for this very run
 
-Nothing is written before a journal verified. A claim moves lease columns only, and it is
-granted on the epoch that was read: whoever appended in between made it fail.
+Nothing is written before a journal verified.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from remit.facts import chain
 from remit.facts.kinds import RunOpened
 from remit.facts.names import RESERVED_PREFIX
 from remit.facts.view import RunView, fold
-from remit.store.protocol import Claim, RunRow, Stored
+from remit.store.protocol import RunRow, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,16 +132,6 @@ def check_flow(view: RunView, flow: Flow[Any]) -> None:
     run, opened = view.identity.run, view.opened
     if opened.flow != flow.name:
         raise FlowMismatch(f"Run {run!r} belongs to flow {opened.flow!r}, not {flow.name!r}; nothing was done.")
-
-
-async def claim(host: Host, row: RunRow) -> RunRow | None:
-    """Hold the run; None where a living worker does, or somebody was faster. The caller has this process's turn."""
-    holder = row.worker
-    # With the turn being ours, a lease of our own is one that an earlier attempt could not give back.
-    is_gone = holder is not None and (holder == host.worker or await is_holder_dead(host, holder))
-    return await host.store.claim(
-        Claim(row.run_key, row.epoch, host.worker, host.lease_ms, dead=holder if is_gone else None)
-    )
 
 
 async def is_holder_dead(host: Host, worker: str) -> bool:

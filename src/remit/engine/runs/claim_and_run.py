@@ -13,17 +13,15 @@ does not end the run: it waits for repair, and only the calls that failed run ag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from remit.clock import monotonic_ms
 from remit.engine.declared.flow import Flow
 from remit.engine.declared.place import check_not_inside
-from remit.engine.process.admit import Found, Order, check_order, claim, find, open_run
+from remit.engine.process.admit import Order, check_order, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome, outcome_of
+from remit.engine.process.taking import Taken, Taker, alone
 from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
 from remit.engine.runs.holding import held
 from remit.engine.runs.invoke import call_flow, main_task
@@ -52,66 +50,48 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
     await host.introduce()
     has_waited = False
     while True:
-        other = host.under_way.get(order.run)
-        if other is None:
-            with _alone(host, order.run):
+        told: Outcome | RunRow | asyncio.Event | None
+        with alone(host, order.run) as taker:
+            if isinstance(taker, Taker):
                 try:
-                    found = await _try_attempt(host, flow, order, has_waited=has_waited)
+                    told = await _try_attempt(host, taker, flow, order, has_waited=has_waited)
                 except Moved:
                     continue  # somebody answered while it parked
-            if isinstance(found, Outcome):
-                return found
-            if found is None:
-                continue
-            if not is_waiting:
-                raise LeaseHeld(f"Run {order.run!r} is held by worker {found.worker}; nothing was done.")
-            await until_free(host, found)
-        else:
-            await _check_known(host, flow, order)
-            if not is_waiting:
-                raise LeaseHeld(f"Run {order.run!r} is held by this process; nothing was done.")
-            await other.wait()
+            else:
+                await _check_known(host, flow, order)
+                told = taker
+        if isinstance(told, Outcome):
+            return told
+        if told is None:
+            continue
+        if not is_waiting:
+            holder = f"worker {told.worker}" if isinstance(told, RunRow) else "this process"
+            raise LeaseHeld(f"Run {order.run!r} is held by {holder}; nothing was done.")
+        await (until_free(host, told) if isinstance(told, RunRow) else told.wait())
         has_waited = True
 
 
-@contextmanager
-def _alone(host: Host, run: str) -> Iterator[None]:
-    """Nobody else in this process works at this run, from before it is held until after it is given back."""
-    over = host.under_way[run] = asyncio.Event()
-    try:
-        yield
-    finally:
-        del host.under_way[run]
-        over.set()
-
-
-async def _try_attempt(host: Host, flow: Flow[Any], order: Order, *, has_waited: bool) -> Outcome | RunRow | None:
+async def _try_attempt(
+    host: Host, taker: Taker, flow: Flow[Any], order: Order, *, has_waited: bool
+) -> Outcome | RunRow | None:
     """The outcome; or the row of a run that another worker holds; or None where it moved while it was looked at.
 
     has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
     """
-    sent_ms = monotonic_ms()
-    made = await _opened(host, flow, order) if order.may_open else None
-    if made is not None:
-        return await _hold_and_run(host, flow, made, sent_ms, is_new=True)
-    found = await find(host, order.run)
-    check_order(found.view, flow, order)
-    if found.view.status in ENDED or (has_waited and is_parked(found)):
-        return outcome_of(found.view, flow.result_codec)
-    sent_ms = monotonic_ms()
-    held = await claim(host, found.row)
-    if held is None:
-        return found.row
-    if (held.head, held.post_head) != (found.row.head, found.row.post_head):
-        await host.store.release(held.run_key, held.epoch)  # somebody appended while this journal was verified
-        return None
-    return await _hold_and_run(host, flow, Found(held, found.view), sent_ms, is_new=False)
+    taken: Taken | RunRow | None = await _opened(host, taker, flow, order) if order.may_open else None
+    if taken is None:
+        found = await find(host, order.run)
+        check_order(found.view, flow, order)
+        if found.view.status in ENDED or (has_waited and is_parked(found)):
+            return outcome_of(found.view, flow.result_codec)
+        taken = await taker.take(found)
+    return await _hold_and_run(host, flow, taken) if isinstance(taken, Taken) else taken
 
 
-async def _opened(host: Host, flow: Flow[Any], order: Order) -> Found | None:
+async def _opened(host: Host, taker: Taker, flow: Flow[Any], order: Order) -> Taken | None:
     """The run, where it is new. A run that is there waits at the gate, and says why, while authority can't be read."""
     try:
-        return await open_run(host, flow, order, is_held=True)
+        return await taker.open(flow, order)
     except AuthorityUnreadable:
         if await host.store.read_row(host.tenant, order.run) is None:
             raise
@@ -127,17 +107,17 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
     check_order(found.view, flow, order)
 
 
-async def _hold_and_run(host: Host, flow: Flow[Any], found: Found, sent_ms: int, *, is_new: bool) -> Outcome:
-    """One attempt under a lease that was just granted; found.row states it."""
-    row = found.row
+async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome:
+    """One attempt under a lease that was just granted."""
+    run_key = taken.row.run_key
     started = AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker)
-    async with held(host, found.view, row, started, sent_ms=sent_ms, main=main_task(flow)) as attempt:
+    async with held(host, taken, started, main=main_task(flow)) as attempt:
         turn = Turn(host, flow, attempt)
-        host.to_tell[row.run_key] = partial(notice, turn)
+        host.to_tell[run_key] = partial(notice, turn)
         try:
-            return await begin(turn, is_new=is_new) or await _run_flow(turn)
+            return await begin(turn, is_new=taken.is_new) or await _run_flow(turn)
         finally:
-            del host.to_tell[row.run_key]
+            del host.to_tell[run_key]
 
 
 async def _run_flow(turn: Turn) -> Outcome:

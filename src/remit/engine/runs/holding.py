@@ -1,6 +1,6 @@
 """Holding: one attempt from the lease that was just granted to the moment at which it is given back.
 
-    async with held(host, view, row, started, sent_ms=..., main=...) as attempt: ...
+    async with held(host, taken, started, main=...) as attempt: ...
 
 However the block ends, what the attempt began outside is seen through first, the lease is given
 back unless its last entry did that, and it is renewed no more.
@@ -14,25 +14,25 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from remit.engine.process.host import Host
+from remit.engine.process.taking import Taken
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.halt import Again
 from remit.errors import LeaseLost, StoreError
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted
-from remit.facts.view import RunView
-from remit.store.protocol import RunRow
 
 
 @asynccontextmanager
 async def held(
-    host: Host, view: RunView, row: RunRow, started: AttemptStarted, *, sent_ms: int, main: asyncio.Task[Any] | None
+    host: Host, taken: Taken, started: AttemptStarted, *, main: asyncio.Task[Any] | None
 ) -> AsyncIterator[Attempt]:
-    """An attempt under the lease of `row`. sent_ms: monotonic, when the lease was asked for. main: runs the flow."""
+    """An attempt at a run that was just taken. main: the task that runs the flow."""
+    view, row = taken.view, taken.row
 
     def on_lost() -> None:
         attempt.close(LeaseLost(f"Run {row.run!r} is held by somebody else; nothing more was written."))
 
-    lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=sent_ms, on_lost=on_lost)
+    lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=taken.sent_ms, on_lost=on_lost)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     attempt = Attempt(host.store, host.clock, view, pen, lease, main=main)
     attempt.start(started)

@@ -6,22 +6,21 @@ from remit.authority.contract import digest
 from remit.engine.boundary.settling import take_words
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome
+from remit.engine.process.taking import Taken
 from remit.engine.runs.ending import finish
 from remit.engine.runs.holding import held
 from remit.engine.turn.halt import ended
 from remit.engine.turn.posts import words_of_cancel
 from remit.facts.kinds import AttemptStarted
-from remit.facts.view import RunView
-from remit.store.protocol import RunRow
 
 
-async def end_unattended(host: Host, view: RunView, row: RunRow, *, sent_ms: int) -> Outcome:
-    """End a run that somebody cancelled, under a lease that was just granted; in doubt it waits."""
-    cancel = view.boundary.cancel
+async def end_unattended(host: Host, taken: Taken) -> Outcome:
+    """End a run that somebody cancelled; in doubt it waits."""
+    cancel = taken.view.boundary.cancel
     assert cancel is not None
-    pinned = view.opened.contract
+    pinned = taken.view.opened.contract
     started = AttemptStarted(contract=digest(pinned), version=pinned.version, worker=host.worker)
-    async with held(host, view, row, started, sent_ms=sent_ms, main=None) as attempt:
+    async with held(host, taken, started, main=None) as attempt:
         await take_words(attempt, host.outstanding)
         words = words_of_cancel(cancel.by, cancel.reason)
         return await finish(attempt, ended("cancelled", words, item=cancel.item))

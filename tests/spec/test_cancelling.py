@@ -1,0 +1,121 @@
+"""Cancelling: one caller of a process takes the run, whoever comes beside it or in between is heard."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+import remit
+from remit.engine.people.post import Letter, post
+from remit.engine.process.outcome import detail
+from remit.engine.process.taking import Taken, alone, taken
+from remit.facts.kinds import CancelAsked
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Claim, RunRow, Store, Unit
+from tests.spec.conftest import Storage
+from tests.support.till import OPEN
+
+Act = Callable[[], Awaitable[object]]
+
+ANN, BEN = "user:ann", "user:ben"
+
+
+@remit.step
+async def broken() -> None:
+    raise ValueError("not yet")
+
+
+@remit.flow(contract=OPEN)
+async def waiting(run: remit.Run) -> None:
+    await run.step(broken)
+
+
+class Watched:
+    """A store that lets somebody act once, just before a run is claimed or before the last entry of a turn."""
+
+    def __init__(self, store: Store) -> None:
+        self.inner = store
+        self.before_claim: Act | None = None
+        self.before_end: Act | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def claim(self, claim: Claim) -> RunRow | None:
+        act, self.before_claim = self.before_claim, None
+        if act is not None:
+            await act()
+        return await self.inner.claim(claim)
+
+    async def append(self, unit: Unit) -> None:
+        if unit.move is not None and unit.move.release:
+            act, self.before_end = self.before_end, None
+            if act is not None:
+                await act()
+        await self.inner.append(unit)
+
+
+async def parked(rt: remit.Runtime, run: str) -> None:
+    with pytest.raises(remit.StepError):
+        await rt.run(waiting, id=run)
+
+
+async def elsewhere(rt: remit.Runtime, run: str) -> None:
+    """Somebody else's wish, as it arrives from another process."""
+    await post(rt._ready(), run, by=BEN, write=lambda _: Letter(CancelAsked(), detail("")))
+
+
+async def test_a_second_cancelling_takes_the_run_from_no_other_of_its_process():  # proves: RUN-14, OWN-1
+    store, told = Watched(MemoryStore()), list[remit.Outcome]()
+
+    async def second() -> None:
+        told.append(await rt.cancel("r", by=BEN))
+
+    async with remit.open(store) as rt:
+        await parked(rt, "r")
+        store.before_end = second
+        told.append(await rt.cancel("r", by=ANN))
+        assert [outcome.status for outcome in told] == ["waiting", "cancelled"]  # the second came while it was ended
+        assert (await rt.show("r")).row.worker is None
+
+
+async def test_a_run_that_somebody_posted_to_while_it_was_claimed_is_ended_all_the_same():  # proves: RUN-14
+    store = Watched(MemoryStore())
+    async with remit.open(store) as rt:
+        await parked(rt, "r")
+        store.before_claim = partial(elsewhere, rt, "r")
+        assert (await rt.cancel("r", by=ANN)).status == "cancelled"
+
+
+async def test_a_run_that_moved_since_it_was_found_is_given_back_untouched(storage: Storage):  # proves: OWN-1, LOG-4
+    async with storage.open() as rt:
+        host = rt._ready()
+        await parked(rt, "r")
+        found = await rt.show("r")
+        with alone(host, "r"):
+            await rt.cancel("r", by=ANN)  # it is posted, and whoever has the turn is to take it up
+        moved = await rt.read("r")
+
+        async with taken(host, found) as hold:
+            assert hold is None
+
+        after = await rt.read("r")
+        assert (after.main, after.post, after.row.worker) == (moved.main, moved.post, None)
+
+
+async def test_one_caller_of_a_process_has_its_turn_at_a_run(storage: Storage):  # proves: OWN-1
+    async with storage.open() as rt:
+        host = rt._ready()
+        await parked(rt, "r")
+        found = await rt.show("r")
+        async with taken(host, found) as hold, taken(host, found) as second:
+            assert isinstance(hold, Taken)
+            assert hold.row.epoch == found.row.epoch + 1
+            assert second == found.row
+            with pytest.raises(remit.LeaseHeld):
+                await rt.resume(waiting, "r", wait=False)
+        async with taken(host, found) as late:
+            assert late == found.row  # somebody took it since
