@@ -117,7 +117,7 @@ async def _answer(rt: remit.Runtime) -> float:
     ask: Any = (await rt.inbox(role="director", limit=1))[0]
     with timing() as took:
         await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
-        await rt.resume(asking, ask.run)
+        await rt.resume(ask.run, asking)
     return (_reached[-1] - took.began) * 1e3
 
 

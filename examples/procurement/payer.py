@@ -35,7 +35,7 @@ async def work(rt: remit.Runtime, due: Iterator[str]) -> None:
     for run in due:
         for turn in range(1, TURNS_MAX + 1):
             try:
-                outcome = await rt.resume(pay_invoice, run)
+                outcome = await rt.resume(run, pay_invoice)
             except remit.EffectFailed as exc:
                 if exc.code != "effect.did_not_happen":
                     raise

@@ -101,7 +101,7 @@ class InputMismatch(Refused):
     """The run exists with another input; nothing was done."""
 
     code = "input_mismatch"
-    hint = "Use another run id for another input, or go on with the recorded one by `rt.resume(flow, id)`."
+    hint = "Use another run id for another input, or go on with the recorded one by `rt.resume(id, flow)`."
 
 
 class FlowMismatch(Refused):

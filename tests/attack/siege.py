@@ -136,7 +136,7 @@ class Siege:
                     await rt.run(self.desk.flow, AMOUNT, id=run)
                 found[title] = refused.value.code, f"{refused.value.lane} {refused.value.seq}"
                 with pytest.raises(remit.RunQuarantined):
-                    await rt.resume(self.desk.flow, run)
+                    await rt.resume(run, self.desk.flow)
             assert sorted(fact.run for fact in await noted_in(rt)) == sorted(victims.values())  # type: ignore[attr-defined]
             for run in victims.values():
                 with pytest.raises(remit.Tampered):
@@ -160,7 +160,7 @@ class Siege:
                 await rt.run(self.desk.flow, AMOUNT, id=called)
         async with self.place.open() as rt:
             with pytest.raises(remit.RunQuarantined):
-                await rt.resume(self.desk.flow, called)
+                await rt.resume(called, self.desk.flow)
 
     async def _goes_on_once_restored(self, whole: Ledger, noted: list[Fact]) -> None:
         """The bytes are put back; that alone does not end the quarantine, and an operator's word then does."""

@@ -68,7 +68,7 @@ async def test_13_a_clock_set_back_after_an_expiry_revives_nothing(
         assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.expired"]
         assert (await rt.ask(ask.id)).state == "void"
-        verdict = (await rt.judge(office.flow, RUN)).verdict
+        verdict = (await rt.judge(RUN, office.flow)).verdict
         assert (verdict.findings[0].ok, verdict.findings[0].code) == (True, "clock.regressed")
         # The answer to the question that is asked now is not older than it.
         await answer(rt)

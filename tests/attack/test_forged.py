@@ -135,10 +135,10 @@ async def test_a_kind_that_is_not_known_is_refused_and_nobody_is_called_a_forger
     async with lasting.open() as rt:
         for _ in range(3):
             with pytest.raises(remit.JournalNewer) as refused:
-                await rt.resume(siege.desk.flow, VICTIM)
+                await rt.resume(VICTIM, siege.desk.flow)
             assert refused.value.code == "journal.newer"
         assert siege.desk.ran == before
-        assert (await rt.resume(siege.desk.flow, NEIGHBOUR)).value == "denied"
+        assert (await rt.resume(NEIGHBOUR, siege.desk.flow)).value == "denied"
     after = await siege.vault.read()
     assert sorted(after) == [VICTIM, NEIGHBOUR, "remit:authority"]  # and no journal of incidents
     assert after[VICTIM] == ledger[VICTIM]
@@ -154,7 +154,7 @@ async def test_words_in_a_header_reach_the_log_on_one_visible_line(siege: Siege,
 
     async with siege.place.open() as rt:
         with pytest.raises(remit.Tampered) as refused:
-            await rt.resume(siege.desk.flow, VICTIM)
+            await rt.resume(VICTIM, siege.desk.flow)
     assert refused.value.code == "chain.malformed"
     lines = [record.getMessage() for record in caplog.records if record.name == "remit"]
     assert len(lines) == 1 and "all is well" in lines[0]
@@ -169,6 +169,6 @@ async def test_a_lane_in_a_header_reaches_the_log_on_one_visible_line(siege: Sie
     await siege.vault.write(ledger)
     async with siege.place.open() as rt:
         with pytest.raises(remit.Tampered):
-            await rt.resume(siege.desk.flow, VICTIM)
+            await rt.resume(VICTIM, siege.desk.flow)
     lines = [record.getMessage() for record in caplog.records if record.name == "remit"]
     assert [line.isprintable() for line in lines] == [True]

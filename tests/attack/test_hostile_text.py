@@ -122,7 +122,7 @@ async def test_sql_in_the_reason_of_a_lift_is_literal(siege: Siege):  # proves: 
     reason = "'); UPDATE remit_run SET quarantined = 0; --\n\x1b[2J"
     async with siege.place.open() as rt:
         with pytest.raises(remit.Tampered):
-            await rt.resume(siege.desk.flow, VICTIM)
+            await rt.resume(VICTIM, siege.desk.flow)
     whole[VICTIM].row["quarantined"] = True
     await siege.vault.write({VICTIM: whole[VICTIM]})
     async with siege.place.open() as rt:

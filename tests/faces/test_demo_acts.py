@@ -122,7 +122,7 @@ class TestFriday:
             (ask,) = rt.inbox_sync()
             calendar.at = friday.TUESDAY + QUOTE_HOLDS  # the last moment of the quote
             rt.decide_sync(ask.id, "approve", by=DIRECTOR, seen=ask.version)
-            assert rt.resume_sync(pay_invoice, "calm").status == "completed"
+            assert rt.resume_sync("calm", pay_invoice).status == "completed"
         assert [receipt.amount for receipt in stage.paid({invoice.number})] == [38_184_30]
 
     def test_the_edit_is_a_slip_of_two_digits(self):

@@ -19,7 +19,7 @@ async def main(url: str, run: str, flow: str, lease_ms: int) -> None:
         print(json.dumps({"ready": run}), flush=True)
         await asyncio.to_thread(sys.stdin.readline)
         try:
-            outcome = await rt.resume(FLOWS[flow], run)
+            outcome = await rt.resume(run, FLOWS[flow])
             told = {"status": str(outcome.status), "code": outcome.code}
         except (Tampered, RunQuarantined) as exc:
             told = {"status": "quarantined", "code": exc.code}

@@ -133,7 +133,7 @@ async def test_past_its_time_a_yes_does_not_help(storage: Storage, clock: MovedC
         await office.go(rt)
         await answer(rt)
         clock.move(FRESH)
-        assert (await rt.judge(office.flow, RUN)).verdict.decision == "resume"  # to the last moment
+        assert (await rt.judge(RUN, office.flow)).verdict.decision == "resume"  # to the last moment
         clock.move(timedelta(microseconds=1))
         outcome = await office.go(rt)
         assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "evidence", "evidence_expired")

@@ -34,7 +34,7 @@ async def test_a_probe_that_finds_nothing_lets_the_call_go_on_under_its_key_and_
         assert (parked.status, parked.code, len(calls)) == ("waiting", "effect.did_not_happen", 3)
         assert [told.state for told in await rt.effects("r")] == ["did_not_happen"]
         works_from[0] = 5
-        assert (await rt.resume(flow, "r")).value == "paid"
+        assert (await rt.resume("r", flow)).value == "paid"
         assert len(calls) == 5 and len(set(calls)) == 1  # one key, whichever attempt calls
         assert await rt.verify("r") is None
 
@@ -85,7 +85,7 @@ async def test_while_an_effect_is_in_doubt_no_other_one_of_its_run_begins(storag
         parked = await rt.run(flow, id="r")
         assert (parked.status, parked.waits_for, begun) == ("in_doubt", "doubt", [1])
         await rt.resolve("r", "a/pay", "ok", by="user:ops", evidence="the statement of the bank", outcome=1)
-        assert (await rt.resume(flow, "r")).value == [1, 2]
+        assert (await rt.resume("r", flow)).value == [1, 2]
         assert begun == [1, 2]
 
 

@@ -71,7 +71,7 @@ async def test_a_run_is_there_when_its_process_dies_right_after_start(database: 
 
     async with database.open() as rt:
         assert [(row.run, row.status) for row in await rt.list()] == [("r", "queued")]
-        assert (await rt.resume(patient, "r")).value == {"n": 1}
+        assert (await rt.resume("r", patient)).value == {"n": 1}
 
 
 async def test_a_request_that_is_delivered_three_times_to_two_runtimes_makes_one_run(  # proves: RUN-11
@@ -168,7 +168,7 @@ async def test_a_run_waits_two_weeks_while_an_unrelated_function_is_edited(  # p
     new = app(tmp_path, edited, "new")
     new.is_open = True
     async with storage.open(clock=clock) as rt:
-        told = await rt.check(new.purchase, "po-1")
+        told = await rt.check("po-1", new.purchase)
         assert (told.fit, told.at) == ("compatible", "gate")
         assert (await rt.run(new.purchase, "A-1", id="po-1")).value == "ordered A-1 at 120"
     assert (old.ran, new.ran) == (["fetch"], ["order"])
@@ -220,7 +220,7 @@ async def test_what_comes_after_the_gate_may_change_in_every_way(  # proves: RUN
     release.ran.clear()
     async with storage.open() as rt:
         before = await rt.read("r")
-        told = await rt.check(release.flow(*names), "r")
+        told = await rt.check("r", release.flow(*names))
         assert (told.fit, told.at) == ("compatible", at)
         assert (await rt.read("r"), release.ran) == (before, [])
         outcome = await rt.run(release.flow(*names), id="r")
@@ -250,7 +250,7 @@ async def test_what_is_recorded_before_the_gate_is_not_left_out(  # proves: RUN-
     release.gate.is_open = True
     release.ran.clear()
     async with storage.open() as rt:
-        told = await rt.check(release.flow(*names), "r")
+        told = await rt.check("r", release.flow(*names))
         assert (told.fit, told.at, told.recorded, told.asked) == ("incompatible", recorded[0], recorded, asked)
         lengths = set()
         for _ in range(3):

@@ -47,13 +47,13 @@ async def test_a_recorded_answer_is_given_to_no_other_payload(storage: Storage):
         [ask] = await rt.inbox()
         await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
         with pytest.raises(remit.StepError):
-            await rt.resume(flow, "r")
+            await rt.resume("r", flow)
         payload["pay"], fails[:] = "crook-inc", [False]
         with pytest.raises(remit.DefinitionIncompatible):
-            await rt.resume(flow, "r")
+            await rt.resume("r", flow)
         assert seen == ["acme"]
         payload["pay"] = "acme"
-        assert (await rt.resume(flow, "r")).value == "user:dana"
+        assert (await rt.resume("r", flow)).value == "user:dana"
 
 
 async def test_a_recorded_no_is_given_to_no_other_request(storage: Storage):  # proves: APR-7, LOG-2
@@ -81,10 +81,10 @@ async def test_a_recorded_no_is_given_to_no_other_request(storage: Storage):  # 
         [ask] = await rt.inbox()
         await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
         with pytest.raises(remit.StepError):
-            await rt.resume(flow, "r")
+            await rt.resume("r", flow)
         amount[0] = 1
         with pytest.raises(remit.DefinitionIncompatible):
-            await rt.resume(flow, "r")
+            await rt.resume("r", flow)
         assert paid == []
 
 
@@ -109,7 +109,7 @@ async def test_an_effect_that_became_a_step_of_its_name_is_not_done_again(storag
     async with storage.open() as rt:
         assert (await rt.run(flow_of(before), id="r")).status == "in_doubt"
         with pytest.raises(remit.DefinitionIncompatible) as refused:
-            await rt.resume(flow_of(after), "r")
+            await rt.resume("r", flow_of(after))
         assert refused.value.code == "definition_incompatible"
         assert paid == [1]
         assert [told.state for told in await rt.effects("r")] == ["in_doubt"]
@@ -138,7 +138,7 @@ async def test_a_renamed_effect_does_not_escape_the_question_about_it(storage: S
         [ask] = await rt.inbox()
         await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
         with pytest.raises(remit.DefinitionIncompatible):
-            await rt.resume(flow_with(effect_of("transfer")), "r")
+            await rt.resume("r", flow_with(effect_of("transfer")))
         assert paid == []
 
 
@@ -169,7 +169,7 @@ async def test_a_doubt_is_not_ended_by_asking_somebody_else(storage: Storage):  
 
     async with storage.open() as rt:
         assert (await rt.run(flow_of(before), id="r")).status == "in_doubt"
-        parked = await rt.resume(flow_at("B"), "r")
+        parked = await rt.resume("r", flow_at("B"))
         assert (parked.status, called) == ("in_doubt", ["A"])
         assert "another connector" in parked.reason
 
@@ -242,10 +242,10 @@ async def test_a_no_to_sending_again_is_no_word_about_what_happened(storage: Sto
         await rt.grant(OPS, "operator", by="user:dana")
         assert (await rt.run(flow, id="r")).status == "in_doubt"
         await rt.set_policy({"version": "1", "approvals": {"pay": {"roles": ["director"], "within": "1h"}}}, by=OPS)
-        await rt.resume(flow, "r")
+        await rt.resume("r", flow)
         [ask] = await rt.inbox()
         await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
-        parked = await rt.resume(flow, "r")
+        parked = await rt.resume("r", flow)
         assert (parked.status, parked.waits_for, len(paid)) == ("in_doubt", "doubt", 2)
         assert [told.state for told in await rt.effects("r")] == ["in_doubt"]
 
@@ -268,10 +268,10 @@ async def test_what_a_person_found_out_is_taken_up_without_the_code(storage: Sto
         for run in ("a", "b"):
             assert (await rt.run(flow, id=run)).status == "in_doubt"
             with pytest.raises(remit.DefinitionIncompatible):
-                await rt.resume(flow, run)
+                await rt.resume(run, flow)
             await rt.resolve(run, "pay", "ok", by=OPS, evidence="the statement of the bank")
         with pytest.raises(remit.DefinitionIncompatible):
-            await rt.resume(flow, "a")
+            await rt.resume("a", flow)
         assert [told.state for told in await rt.effects("a")] == ["ok"]
         cancelled = await rt.cancel("b", by=OPS, reason="done by hand")
         assert cancelled.status == "cancelled" and "Done before: pay" in cancelled.reason
@@ -355,7 +355,7 @@ async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(storage
             await rt.run(flow, id="r")
         await rt.set_policy({"version": "1", "ceilings": {"pay.amount": {"max": 100, "per": "run"}}}, by=OPS)
         is_open.set()
-        ended = await rt.resume(flow, "r")
+        ended = await rt.resume("r", flow)
         assert (ended.status, ended.code, paid) == ("failed", "ceiling_exceeded", [80])
 
 
@@ -433,8 +433,8 @@ async def test_a_question_that_was_taken_out_of_the_index_is_listed_again(databa
         await vault.sql(f"DELETE FROM {prefix}{table}")
     async with database.open() as rt:
         assert await rt.inbox() == []
-        assert (await rt.resume(flow, "r")).code == "approval_needed"
+        assert (await rt.resume("r", flow)).code == "approval_needed"
         [ask] = await rt.inbox(role="director")
         assert (ask.id, ask.version) == (before.id, before.version)  # the same question, listed once more
         await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
-        assert (await rt.resume(flow, "r")).value == "paid"
+        assert (await rt.resume("r", flow)).value == "paid"

@@ -253,7 +253,7 @@ async def a_run_that_was_started_before(seen: Watched) -> int:
         await (await staffed(rt)).start(flow_of(seen.effect()), id=RUN, by=BUYER, behalf=DANA)
     async with seen.storage.open() as rt:
         seen.rt = rt
-        assert (await rt.resume(flow_of(seen.effect()), RUN)).value == "paid 7"
+        assert (await rt.resume(RUN, flow_of(seen.effect()))).value == "paid 7"
     return 1
 
 
@@ -467,8 +467,8 @@ async def looking_and_asking(seen: Watched) -> int:
         await answer(rt)
         for look in (rt.show, rt.explain, rt.why, rt.read, rt.effects, rt.verify):
             await look(RUN)
-        assert (await rt.judge(flow, RUN)).verdict.decision == "resume"
-        assert (await rt.check(flow, RUN)).fit != "incompatible"
+        assert (await rt.judge(RUN, flow)).verdict.decision == "resume"
+        assert (await rt.check(RUN, flow)).fit != "incompatible"
         await rt.inbox()
     return 0
 

@@ -91,7 +91,7 @@ async def test_a_stand_in_with_more_rights_does_not_go_on_with_it(storage: Stora
         assert office.sent == []
         # An operator's `resume` goes on as the executor, and what that one may not is not done.
         await rt.revoke(BUYER, "buyer", by=ROOT)
-        assert (await rt.resume(office.flow, RUN)).code == "resume_denied"
+        assert (await rt.resume(RUN, office.flow)).code == "resume_denied"
     assert office.sent == []
 
 
@@ -348,7 +348,7 @@ async def test_asked_on_tuesday_approved_on_friday_nothing_commits(storage, cloc
     async with storage.open(clock=clock) as rt:  # Friday
         await answer(rt, ask=ask)
         office.order |= {"amount": 37_999 * pounds}
-        told = (await rt.judge(office.flow, RUN)).verdict
+        told = (await rt.judge(RUN, office.flow)).verdict
         outcome = await office.go(rt)
         assert (outcome.status, outcome.code) == ("failed", "ceiling_exceeded")
         last = await judged(rt)

@@ -32,11 +32,20 @@ async def test_resume_never_asks_for_a_run_to_be_opened():  # proves: RPL-2
     async with remit.open(store) as rt:
         await rt.start(flow, id="r")
         opened = list(store.openings)
-        assert (await rt.resume(flow, "r")).value == "r"
+        assert (await rt.resume("r", flow)).value == "r"
         assert store.openings == opened
         with pytest.raises(remit.RunAbsent):
-            await rt.resume(flow, "never")
+            await rt.resume("never", flow)
         assert store.openings == opened
+
+
+async def test_the_id_comes_before_the_flow_and_what_is_no_flow_is_refused():  # proves: RPL-2
+    async with remit.open("memory:") as rt:
+        await rt.start(flow, id="r")
+        for call in (rt.resume, rt.check, rt.judge):
+            with pytest.raises(remit.Refused, match=r"`rt.resume\(id, flow\)`") as refused:
+                await call(flow, "r")  # type: ignore[arg-type]
+            assert refused.value.code == "flow.unknown"
 
 
 async def test_a_run_may_wait_for_one_of_the_same_id_in_another_ledger_or_tenant():  # proves: RUN-8

@@ -213,7 +213,7 @@ async def test_looking_at_a_run_executes_and_writes_nothing_in_any_state_of_it(s
             assert (await rt.why(id)).run == id
             assert await rt.verify(id) is None
             assert (await rt.show(id)).row == stored.row
-            assert (await rt.check(flow, id)).fit == "compatible"
+            assert (await rt.check(id, flow)).fit == "compatible"
             assert await rt.read(id) == stored
         assert (watched.did, ran) == ([], before)
         object.__setattr__(host, "store", store)

@@ -343,10 +343,10 @@ async def test_check_says_before_anything_runs_whether_the_code_goes_on(storage:
             await rt.run(version("a", "b"), id="r")
         before, ran = await rt.read("r"), list(stage.ran)
 
-        same = await rt.check(version("a", "b"), "r")
-        longer = await rt.check(version("a", "b", "c"), "r")
-        changed = await rt.check(version("a", "c"), "r")
-        stricter = await rt.check(version("a", "b", contract=Contract(version="2", resume="anyone", risk="high")), "r")
+        same = await rt.check("r", version("a", "b"))
+        longer = await rt.check("r", version("a", "b", "c"))
+        changed = await rt.check("r", version("a", "c"))
+        stricter = await rt.check("r", version("a", "b", contract=Contract(version="2", resume="anyone", risk="high")))
 
         assert (same.fit, same.at) == ("compatible", "stop")
         assert (longer.fit, longer.at) == ("compatible", "c")

@@ -251,9 +251,9 @@ async def test_resume_goes_on_with_the_recorded_input_and_executor(storage: Stor
         with pytest.raises(remit.StepError):
             await rt.run(flow, {"n": 1}, id="r", by="agent:buyer")
         counted.broken = set()
-        assert (await rt.resume(flow, "r")).value == ["A", "B"]
+        assert (await rt.resume("r", flow)).value == ["A", "B"]
         with pytest.raises(remit.RunAbsent):
-            await rt.resume(flow, "absent")
+            await rt.resume("absent", flow)
 
 
 async def test_a_cancelled_caller_hands_the_run_back(storage: Storage):  # proves: OWN-1, FX-12

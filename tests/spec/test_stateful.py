@@ -248,7 +248,7 @@ class Lives(RuleBasedStateMachine):
 
     async def _go(self, run: str) -> remit.Outcome | BaseException:
         try:
-            return await self.rt.resume(flow_of(self.world, run), run)
+            return await self.rt.resume(run, flow_of(self.world, run))
         except (RemitError, Crash) as exc:
             return exc
 

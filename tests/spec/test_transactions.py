@@ -102,7 +102,7 @@ async def test_what_raises_rolls_back_leaves_no_doubt_and_may_run_again(database
         assert (failed.value.code, failed.value.detail) == ("effect.did_not_happen", "no money")
         assert await booked(rt, database.kind) == 0
         assert [told.state for told in await rt.effects("r")] == ["did_not_happen"]
-        assert (await rt.resume(flow, "r")).value == 1
+        assert (await rt.resume("r", flow)).value == 1
         assert await booked(rt, database.kind) == 1
 
 
@@ -176,7 +176,7 @@ async def test_the_gate_stands_before_a_transaction_as_before_every_effect(datab
         assert await booked(rt, database.kind) == 0
         [ask] = await rt.inbox()
         await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
-        assert (await rt.resume(flow, "r")).value == 1
+        assert (await rt.resume("r", flow)).value == 1
         other = await rt.run(flow, 100, id="again")  # the same account from another run
         assert (other.status, other.code) == ("failed", "idempotency_conflict")
         assert await booked(rt, database.kind) == 1

@@ -284,7 +284,7 @@ async def test_a_class_that_is_gone_when_the_value_is_read_parks_the_run(  # pro
     ran.clear()
     async with storage.open() as rt:
         changed = quoting(Replacement, ran, is_open=True, is_greedy=is_greedy)
-        told = await rt.check(changed, "r")
+        told = await rt.check("r", changed)
         assert (told.fit, told.at) == ("incompatible", "fetch")
         lengths = set()
         for _ in range(3):
@@ -319,13 +319,13 @@ async def test_an_input_whose_class_is_gone_can_still_be_shown(storage: Storage)
         lengths = set()
         for _ in range(3):
             with pytest.raises(remit.ValueUnreadable) as raised:
-                await rt.resume(flow_of(Replacement), "r")
+                await rt.resume("r", flow_of(Replacement))
             assert (raised.value.where, raised.value.type_name) == ("the input of run 'r'", "Replacement")
             lengths.add((await rt.read("r")).row.seq)
         assert len(lengths) == 1
         assert ((await rt.wait("r")).status, (await rt.why("r")).code) == ("waiting", "value.unreadable")
         assert json.loads((await rt.explain("r")).timeline.lines[0].value or b"") == {"price": "3.50"}
-        assert (await rt.resume(flow_of(Quote), "r")).status == "completed"
+        assert (await rt.resume("r", flow_of(Quote))).status == "completed"
 
 
 BIG = 50 * 1024 * 1024

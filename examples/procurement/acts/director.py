@@ -61,13 +61,13 @@ def play(on: Console, stage: Stage) -> Found:
         refused = {who: _answer(rt, ask, who) for who in (BUYER, CLERK)}
         rt.decide_sync(ask.id, "approve", by=DIRECTOR, seen=ask.version, reason="as quoted")
         again = _answer(rt, ask, DIRECTOR)
-        paid = rt.resume_sync(pay_invoice, LARGE.run)
+        paid = rt.resume_sync(LARGE.run, pay_invoice)
         state = rt.ask_sync(ask.id).state
 
         rt.run_sync(pay_invoice, unwanted, id=UNWANTED.run, by=BUYER, behalf=CLERK)
         (other,) = rt.inbox_sync(role="director")
         rt.decide_sync(other.id, "deny", by=DIRECTOR, seen=other.version, reason="not this year")
-        denied = rt.resume_sync(pay_invoice, UNWANTED.run)
+        denied = rt.resume_sync(UNWANTED.run, pay_invoice)
     return Found(
         small=small,
         waited=waited,

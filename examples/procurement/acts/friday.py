@@ -93,8 +93,8 @@ def play(on: Console, stage: Stage) -> Found:
         calendar.at = FRIDAY
         rt.set_policy_sync(CUT, by=OFFICE, reason="the year is over budget")
         rt.decide_sync(asks[THREE.run].id, "approve", by=DIRECTOR, seen=asks[THREE.run].version, reason="fine")
-        judged = rt.judge_sync(pay_invoice_edited, THREE.run)
-        ended = rt.resume_sync(pay_invoice_edited, THREE.run)
+        judged = rt.judge_sync(THREE.run, pay_invoice_edited)
+        ended = rt.resume_sync(THREE.run, pay_invoice_edited)
         last = rt.show_sync(THREE.run).view.boundary.judged
         assert last is not None
         journaled = tuple(finding.check for finding in last.verdict.findings if not finding.ok)
@@ -135,10 +135,10 @@ def claims(found: Found) -> list[Claim]:
 def _wednesday(rt: remit.Runtime, ask: remit.Ask) -> tuple[remit.Ask, remit.Outcome]:
     """A director says yes to what she saw on Tuesday, and is asked again. She says no to what it is now."""
     rt.decide_sync(ask.id, "approve", by=DIRECTOR, seen=ask.version, reason="as quoted")
-    rt.resume_sync(pay_invoice_edited, ask.run)
+    rt.resume_sync(ask.run, pay_invoice_edited)
     (anew,) = (other for other in rt.inbox_sync(role="director") if other.run == ask.run)
     rt.decide_sync(anew.id, "deny", by=DIRECTOR, seen=anew.version, reason="that is not what was quoted")
-    return anew, rt.resume_sync(pay_invoice_edited, ask.run)
+    return anew, rt.resume_sync(ask.run, pay_invoice_edited)
 
 
 def _reasons(judged: Judged, ask: remit.Ask) -> tuple[Reason, ...]:

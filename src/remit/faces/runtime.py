@@ -78,9 +78,9 @@ class Runtime(People):
             check_order((await find(host, id)).view, flow, order)
         return id
 
-    async def resume(self, flow: Flow[Any], id: str, *, wait: bool = True) -> Outcome:
+    async def resume(self, id: str, flow: Flow[Any], *, wait: bool = True) -> Outcome:
         """Go on with a run under its recorded input and executor. Raises RunAbsent, and as `run` does."""
-        host = self._ready()
+        host, flow = self._ready(), _checked(flow)
         view = (await find(host, id)).view
         check_flow(view, flow)
         order = Order(id, view.opened.by, view.opened.behalf, view.input, may_open=False)
@@ -148,14 +148,14 @@ class Runtime(People):
         host = self._ready()
         return await why(host, await read_stored(host, id))
 
-    async def check(self, flow: Flow[Any], id: str) -> Compatibility:
+    async def check(self, id: str, flow: Flow[Any]) -> Compatibility:
         """Whether this code goes on with that run. Runs no step and writes nothing."""
-        host = self._ready()
+        host, flow = self._ready(), _checked(flow)
         return await rehearse(host, flow, await find(host, id))
 
-    async def judge(self, flow: Flow[Any], id: str) -> Judged:
+    async def judge(self, id: str, flow: Flow[Any]) -> Judged:
         """What the gate would say of that run now, by this code. Runs no step, calls no effect, writes nothing."""
-        host = self._ready()
+        host, flow = self._ready(), _checked(flow)
         return await judge_dry(host, flow, await find(host, id))
 
     # -- setting right ----------------------------------------------------------------------------------------------
@@ -215,12 +215,17 @@ def open(
     )
 
 
-def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | None) -> Order:
+def _checked(flow: Any) -> Flow[Any]:
     if not isinstance(flow, Flow):
-        raise Refused(
-            f"{flow!r} is not a flow; nothing was done.", code="flow.unknown", hint="Declare it with `@remit.flow`."
+        hint = (
+            "Declare it with `@remit.flow`; it comes first in `rt.run(flow, ...)`, and second in `rt.resume(id, flow)`."
         )
-    id = check_id(id, "run id")
+        raise Refused(f"{flow!r} is not a flow; nothing was done.", code="flow.unknown", hint=hint)
+    return flow
+
+
+def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | None) -> Order:
+    flow, id = _checked(flow), check_id(id, "run id")
     executor = check_principal(by, "executor") if by is not None else LOCAL
     if behalf is not None:
         behalf = check_principal(behalf, "principal on whose behalf it acts")

@@ -82,7 +82,7 @@ def resume(
     """Go on with a run under its recorded input and executor."""
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
-        return await _answer(rt, voice, await rt.resume(declared, id))
+        return await _answer(rt, voice, await rt.resume(id, declared))
 
     act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
 
@@ -272,7 +272,7 @@ def check(
     """Say whether this code goes on with that run. Runs no step and writes nothing."""
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
-        found = await rt.check(declared, id)
+        found = await rt.check(id, declared)
         voice.answer(asdict(found), show.compatibility(found))
         return 4 if found.fit == "incompatible" else 0
 
@@ -291,7 +291,7 @@ def judge(
     """Say what the gate would answer to that run now, and why. Changes nothing."""
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
-        found = await rt.judge(declared, id)
+        found = await rt.judge(id, declared)
         voice.answer(judged.document(found), judged.judged(found))
         return 0 if found.verdict.decision == "resume" else 8
 
