@@ -134,7 +134,7 @@ def test_a_wrong_word_makes_no_store(desk: Desk):
         (("why", "absent"), "run.absent", 2),
         (("run", "flows:good", "--id", "taken", "--input", "2"), "input_mismatch", 2),
         (("run", "flows:good", "--id", "taken", "--input", "1", "--by", "agent:x"), "executor_mismatch", 2),
-        (("list", "--status", "bogus"), "usage", 2),
+        (("list", "--status", "bogus"), "status.unknown", 2),
         (("show",), "usage", 2),
         (("nosuch",), "usage", 2),
     ],

@@ -73,8 +73,14 @@ class People(Opened):
     # -- effects -----------------------------------------------------------------------------------------------------
 
     async def effects(self, id: str | None = None, *, in_doubt: bool = False, limit: int = 50) -> list[Effected]:
-        """Effects of one run, or of all that are in doubt. in_doubt: only those."""
-        return await effects(self._ready(), run=id, in_doubt=in_doubt, limit=limit)
+        """Effects of one run, or with `in_doubt=True` those of all runs of which nobody knows.
+
+        in_doubt: only those. Raises Refused `effects.which` where neither is said, RunAbsent, Tampered.
+        """
+        host = self._ready()
+        if id is None and not in_doubt:
+            raise Refused("Effects of which run? Nothing was done.", code="effects.which", hint=_WHICH_HINT)
+        return await effects(host, run=id, in_doubt=in_doubt, limit=limit)
 
     async def resolve(
         self, id: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any = None
@@ -157,3 +163,4 @@ class People(Opened):
 
 
 _CHOICE_HINT = "Answer `approve` or `deny`."
+_WHICH_HINT = "Name it, `rt.effects(id)`, or ask for the doubts of all runs, `rt.effects(in_doubt=True)`."

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import builtins
+import shlex
 from dataclasses import replace
 from typing import Any
 
@@ -33,12 +34,14 @@ from remit.errors import Refused, Tampered, ValueRefused
 from remit.faces.explain import Explanation, Why, authority_of, explain, verified, why
 from remit.faces.opened import twin
 from remit.faces.people import People
+from remit.facts.machine import Status
 from remit.facts.names import check_id, check_principal
 from remit.facts.value import Codec
 from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
 
 LOCAL = "service:local"
+QUARANTINED = "quarantined"  # no status of a run's own; it lies over any of them
 
 _UNTYPED: Codec[Any] = Codec(Any)
 
@@ -124,10 +127,17 @@ class Runtime(People):
         limit: int = 50,
         before: int | None = None,
     ) -> builtins.list[RunRow]:
-        """Rows of runs, newest first; an index, not verified. before: a row's run_key, to page on."""
-        host = self._ready()
-        which = RunFilter(host.tenant, flow, status, quarantined, prefix, limit, before)
-        return await host.store.list_rows(which)
+        """Rows of runs, newest first; an index, not verified. before: a row's run_key, to page on.
+
+        status: "queued", "running", "waiting", "in_doubt", "completed" ...; "quarantined" means what quarantined=True
+        does. quarantined: only those set aside, or only the others. Raises Refused `status.unknown`.
+        """
+        host, status = self._ready(), check_status(status)
+        if status == QUARANTINED:
+            if quarantined is False:
+                return []  # asked for both
+            status, quarantined = None, True
+        return await host.store.list_rows(RunFilter(host.tenant, flow, status, quarantined, prefix, limit, before))
 
     async def verify(self, id: str) -> Tampered | None:
         """What is wrong with the journal of a run, `remit:incidents` or `remit:authority`, or None. Changes nothing."""
@@ -166,7 +176,7 @@ class Runtime(People):
         check_principal(by, "operator")
         stored = await self.read(id)
         if not stored.row.quarantined:
-            hint = "See `remit why RUN` for where it stands."
+            hint = f"See `remit why {shlex.quote(id)}` for where it stands."
             raise Refused(f"Run {id!r} is not quarantined; nothing was done.", code="run.not_quarantined", hint=hint)
         verify(host.store.ledger.origin, stored)
         await incidents.lift(host, stored.row, by=by, reason=reason)
@@ -213,6 +223,14 @@ def open(
         clock=clock,
         lease_ms=lease_ms,
     )
+
+
+def check_status(named: str | None) -> str | None:
+    """What runs are looked for by. Raises Refused `status.unknown`: no run would ever be found by it."""
+    if named is not None and named not in (*Status, QUARANTINED):
+        hint = f"It is one of {', '.join(Status)}, {QUARANTINED}."
+        raise Refused(f"{named!r} is no status of a run; nothing was done.", code="status.unknown", hint=hint)
+    return named
 
 
 def _checked(flow: Any) -> Flow[Any]:

@@ -33,7 +33,7 @@ from remit.faces.cli.app import (
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Voice
 from remit.faces.cli.target import check_names, flow_of, input_of
-from remit.faces.runtime import Runtime
+from remit.faces.runtime import Runtime, check_status
 from remit.facts.machine import Status
 from remit.facts.names import check_principal
 
@@ -123,20 +123,12 @@ def cancel(
     act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "principal"))
 
 
-def _check_status(named: str | None) -> str | None:
-    known = [*Status, "quarantined"]
-    if named is not None and named not in known:
-        raise typer.BadParameter(f"{named!r} is none of {', '.join(known)}")
-    return named
-
-
 @app.command("list")
 def list_(
     *,
     flow: Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Only runs of this flow.")] = None,
     status: Annotated[
-        str | None,
-        typer.Option("--status", metavar="STATUS", callback=_check_status, help="Only runs that stand there."),
+        str | None, typer.Option("--status", metavar="STATUS", help="Only runs that stand there.")
     ] = None,
     is_quarantined: Annotated[bool, typer.Option("--quarantined", help="Only runs that were set aside.")] = False,
     prefix: Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="Only ids that begin so.")] = None,
@@ -151,16 +143,13 @@ def list_(
 ) -> None:
     """List runs, newest first. The list is an index; `show` and `verify` read the journals."""
 
-    async def ask(rt: Runtime, voice: Voice, _: None) -> int:
-        is_aside = is_quarantined or status == "quarantined"
-        wanted = None if status == "quarantined" else status
-        rows = await rt.list(
-            flow=flow, status=wanted, quarantined=is_aside or None, prefix=prefix, limit=limit, before=before
-        )
+    async def ask(rt: Runtime, voice: Voice, wanted: str | None) -> int:
+        aside = is_quarantined or None
+        rows = await rt.list(flow=flow, status=wanted, quarantined=aside, prefix=prefix, limit=limit, before=before)
         voice.answer([show.run_document(row) for row in rows], show.runs(rows, limit))
         return 0
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_status(status))
 
 
 @app.command("show")
