@@ -26,7 +26,7 @@ class RemitError(Exception):
     """
 
     code: str = "remit.error"
-    hint: str = "Report this with `remit doctor`."
+    hint: str = "This was not foreseen; please report it, with its text."
     exit_status: ClassVar[int] = 1
 
     def __init__(self, message: str, *, code: str | None = None, hint: str | None = None) -> None:
@@ -129,7 +129,7 @@ class RunQuarantined(Refused):
     """The run's journal did not verify; nothing of it is resumed or appended to."""
 
     code = "run.quarantined"
-    hint = "See `remit verify RUN`; restore its bytes, then lift the quarantine with `remit lift RUN`."
+    hint = "See `remit verify RUN`; restore its bytes, then `remit lift RUN --by user:YOU --reason WHY`."
 
 
 class JournalNewer(Refused):
@@ -161,10 +161,10 @@ class NameAmbiguous(Refused):
 
 
 class CallRefused(Refused):
-    """A crossing from a place where the gate can't see it; nothing was done."""
+    """A call of the run that can't be made like that, or from there; nothing was done."""
 
     code = "call.refused"
-    hint = "Call steps from the flow, with `run.step(...)`."
+    hint = "Mend the call and go on with the run: all before it is saved."
 
 
 class PermitRefused(Refused):
@@ -251,7 +251,7 @@ class DefinitionIncompatible(RemitError):
     """
 
     code = "definition_incompatible"
-    hint = "Bring the recorded calls back into the code (`remit check RUN` lists both sides), or open a new run."
+    hint = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them), or open a new run."
     exit_status = 4
 
     def __init__(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:

@@ -58,7 +58,8 @@ class Opened:
     async def open(self) -> Self:
         """Open the store for the running event loop. `async with` does this. Raises StoreRefused, StoreUnavailable."""
         if self._host is not None:
-            raise StoreClosed("The runtime is open already; nothing was done.", code="store.open")
+            hint = "Use the one that is open, or open another runtime: each is for one loop at a time."
+            raise StoreClosed("The runtime is open already; nothing was done.", code="store.open", hint=hint)
         await self._store.open()
         me = enlist(self._clock.now())
         self._host = Host(

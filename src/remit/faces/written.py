@@ -18,7 +18,7 @@ def load_contract(path: str | Path) -> Contract:
     try:
         text = text_of(Path(path), code="contract.file")
     except Refused as refusal:
-        raise DeclarationRefused(refusal.message, code=refusal.code) from refusal
+        raise DeclarationRefused(refusal.message, code=refusal.code, hint=refusal.hint) from refusal
     return contract_from_toml(text)
 
 

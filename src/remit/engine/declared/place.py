@@ -26,7 +26,11 @@ def check_in_flow(name: str) -> None:
     """Raises CallRefused where the body of a step or an effect makes a call of its own."""
     inside = place.get()
     if inside in _A:
-        raise CallRefused(f"{name!r} was called inside {_A[inside]}'s body; nothing was done.", code="call.nested")
+        raise CallRefused(
+            f"{name!r} was called inside {_A[inside]}'s body; nothing was done.",
+            code="call.nested",
+            hint=f"Make the call from the flow, before {_A[inside]} or after it.",
+        )
 
 
 def check_not_in_transaction() -> None:

@@ -7,6 +7,7 @@ runs no flow and needs no lease. The next attempt takes it up.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -67,7 +68,7 @@ def _check_open(found: Found) -> None:
         raise Refused(
             f"Run {run!r} is {view.status}; nothing was done.",
             code="run.ended",
-            hint=f"It is over: see `remit show {run}`.",
+            hint=f"It is over: see `remit show {shlex.quote(run)}`.",
         )
 
 

@@ -8,6 +8,7 @@ those for whom the run acts, and with a role that the effect's approval was aske
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Literal
 
 import msgspec
@@ -72,8 +73,11 @@ def _check_person(authority: Authority, by: str) -> None:
     who = authority.who(by)
     if by.startswith("user:") and who.known and not who.disabled:
         return
-    has_people = any(principal.startswith("user:") for principal in authority.directory)
-    hint = _WHO if has_people else f"The directory knows nobody yet: have {by} granted a role, `remit grant`."
+    hint = _WHO
+    if by.startswith("user:") and not any(principal.startswith("user:") for principal in authority.directory):
+        hint = (
+            f"The directory knows nobody yet: `remit grant {shlex.quote(by)} ROLE --by user:SOMEBODY` makes them known."
+        )
     raise Refused(f"{by!r} is no person who may say so; nothing was done.", code="doubt.decider", hint=hint)
 
 

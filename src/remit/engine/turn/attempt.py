@@ -265,7 +265,9 @@ class Attempt:
         # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.
         await self.writer.append_if(drafts, conditions, Move(status, fact.code, release=True), is_stoppable=False)
         self.has_ended = True
-        self.close(CallRefused("The attempt had ended when this call came; nothing was written.", code="attempt.ended"))
+        hint = "Await every call before the flow returns; one that it leaves behind comes too late."
+        why = "The attempt had ended when this call came; nothing was written."
+        self.close(CallRefused(why, code="attempt.ended", hint=hint))
 
     def halt(self, why: Halt) -> None:
         """End the flow here: its calls raise, and what is under way outside may be settled. The first reason stays."""

@@ -56,7 +56,8 @@ def _check_calls(calls: Sequence[object]) -> None:
 async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) -> Any:
     """The outcome of the call that finishes first, raised if it failed. The others are cancelled."""
     if not calls:
-        raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty")
+        hint = "Give it the calls that race: `run.first(run.step(a), run.step(b))`."
+        raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty", hint=hint)
     _check_calls(calls)
     finished: asyncio.Queue[int] = asyncio.Queue()
     tasks, marks = race.enter(list(calls))

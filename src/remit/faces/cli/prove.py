@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,7 +72,11 @@ def proven(proof: Proof) -> Shown:
     for name, exc in (proof.wrong | proof.unknown).items():
         grid.row(cell(name, "bold red"), exc.code, exc.message)
     for name in proof.aside:
-        grid.row(cell(name, "yellow"), "", f"Nothing; it is still set aside, until `remit lift {name}`.")
+        grid.row(
+            cell(name, "yellow"),
+            "",
+            f"Nothing; it is still set aside, until `remit lift {shlex.quote(name)} --by user:YOU --reason WHY`.",
+        )
     count = len(proof.verified) + len(proof.wrong) + len(proof.unknown)
     style = "bold red" if proof.wrong else "bold green"
     lines = facts(

@@ -27,7 +27,7 @@ async def runtime(url: str | None, tenant: str | None, *, may_create: bool) -> R
         raise StoreRefused(
             f"There is no store at {store.url}; nothing was done.",
             code="store.missing",
-            hint="Name one with --store URL or REMIT_STORE; `remit run` makes a new one.",
+            hint="Name one with --store URL or REMIT_STORE; `remit run MODULE:FLOW --id RUN` makes a new one.",
         )
     return open(store, tenant=tenant or "default")
 

@@ -1,0 +1,95 @@
+"""What an error or a next step tells people to type can be typed: the command exists and takes just that."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_command
+
+from remit import errors
+from remit.errors import Refused, StoreClosed
+from remit.faces.cli.main import app
+from remit.faces.opened import Opened
+from remit.faces.written import load_contract
+from remit.store.memory import MemoryStore
+from tests.docs.pages import ROOT, read
+
+COMMAND = re.compile(r"`(remit [^`]+)`")
+FILLED = "X"  # stands for what is filled in
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+GROUP: Any = get_command(app)
+
+
+def told(tree: ast.AST) -> Iterator[str]:
+    """Each text of a module that is no docstring, with what is filled in."""
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    within = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else FILLED for part in node.values)
+            yield "".join(str(part) for part in parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (docs | within):
+            yield node.value
+
+
+def hints(tree: ast.AST) -> Iterator[ast.AST]:
+    """What is given as a hint, as an argument or under a name."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.keyword) and node.arg == "hint":
+            yield node.value
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(getattr(target, "id", getattr(target, "attr", "")).lower().endswith("hint") for target in targets):
+                yield node.value
+
+
+def fault(command: str) -> str:
+    """Why the command line would refuse it before anything is looked up; "" where it takes it."""
+    group, words = GROUP, shlex.split(command)[1:]
+    while words and words[0] in getattr(group, "commands", {}):
+        group, words = group.commands[words[0]], words[1:]
+    if group is GROUP:
+        return f"{command}: no such command"
+    try:
+        group.make_context("remit", words)
+    except Exception as exc:  # click's, wherever typer keeps them
+        return f"{command}: {exc}"
+    return ""
+
+
+def is_mention(command: str) -> bool:
+    """Of a command by its name alone, which is not what somebody is told to type. A hint never does that."""
+    return len(command.split()) == 2 and command.split()[1] in GROUP.commands
+
+
+def test_each_command_that_somebody_is_told_to_type_can_be_typed():  # proves: SRV-1
+    typed: list[str] = []
+    for tree in (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES):
+        named = [command for text in told(tree) for command in COMMAND.findall(text)]
+        typed += [command for command in named if "--help" not in command and not is_mention(command)]
+        typed += [command for hint in hints(tree) for text in told(hint) for command in COMMAND.findall(text)]
+    assert len(typed) > 30
+    assert [found for command in typed if (found := fault(command))] == []
+
+
+def test_what_the_page_of_errors_tells_to_type_can_be_typed():  # proves: SRV-1
+    typed = [command for command in COMMAND.findall(read("reference/errors.md")) if not is_mention(command)]
+    assert [found for command in typed if (found := fault(command))] == []
+
+
+def test_a_hint_is_about_what_went_wrong(tmp_path: Path):  # proves: SRV-1
+    assert "run.step" not in errors.CallRefused.hint
+    with pytest.raises(Refused, match="Correct the path"):
+        load_contract(tmp_path / "absent.toml")
+
+
+async def test_who_opened_a_runtime_twice_is_not_told_to_open_it_again():  # proves: SRV-1
+    async with Opened(MemoryStore(), tenant="default", clock=None, lease_ms=60_000) as opened:
+        with pytest.raises(StoreClosed, match="Use the one that is open"):
+            await opened.open()
