@@ -68,7 +68,7 @@ def is_mention(command: str) -> bool:
     return len(command.split()) == 2 and command.split()[1] in GROUP.commands
 
 
-def test_each_command_that_somebody_is_told_to_type_can_be_typed():  # proves: SRV-1
+def test_each_command_that_somebody_is_told_to_type_can_be_typed():
     typed: list[str] = []
     for tree in (ast.parse(path.read_text(encoding="utf-8")) for path in SOURCES):
         named = [command for text in told(tree) for command in COMMAND.findall(text)]
@@ -78,18 +78,18 @@ def test_each_command_that_somebody_is_told_to_type_can_be_typed():  # proves: S
     assert [found for command in typed if (found := fault(command))] == []
 
 
-def test_what_the_page_of_errors_tells_to_type_can_be_typed():  # proves: SRV-1
+def test_what_the_page_of_errors_tells_to_type_can_be_typed():
     typed = [command for command in COMMAND.findall(read("reference/errors.md")) if not is_mention(command)]
     assert [found for command in typed if (found := fault(command))] == []
 
 
-def test_a_hint_is_about_what_went_wrong(tmp_path: Path):  # proves: SRV-1
+def test_a_hint_is_about_what_went_wrong(tmp_path: Path):
     assert "run.step" not in errors.CallRefused.hint
     with pytest.raises(Refused, match="Correct the path"):
         load_contract(tmp_path / "absent.toml")
 
 
-async def test_who_opened_a_runtime_twice_is_not_told_to_open_it_again():  # proves: SRV-1
+async def test_who_opened_a_runtime_twice_is_not_told_to_open_it_again():
     async with Opened(MemoryStore(), tenant="default", clock=None, lease_ms=60_000) as opened:
         with pytest.raises(StoreClosed, match="Use the one that is open"):
             await opened.open()

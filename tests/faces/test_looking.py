@@ -31,7 +31,7 @@ async def test_runs_that_were_set_aside_are_found_by_the_status_that_they_are_sh
         assert await found("completed", quarantined=False) == ["good"]
 
 
-async def test_a_status_that_no_run_has_is_refused():  # proves: SRV-1
+async def test_a_status_that_no_run_has_is_refused():
     async with remit.open("memory:") as rt:
         with pytest.raises(remit.Refused, match="waiting") as refused:
             await rt.list(status="waitng")

@@ -63,8 +63,8 @@ async def test_a_loser_in_doubt_is_neither_asked_about_nor_settled(storage: Stor
         assert (await rt.run(race.flow, id="r")).status == "in_doubt"
         probed, before = race.probed, await rt.read("r")
 
-        assert (await rt.check(race.flow, "r")).fit == "compatible"
-        assert (await rt.judge(race.flow, "r")).call == ""
+        assert (await rt.check("r", race.flow)).fit == "compatible"
+        assert (await rt.judge("r", race.flow)).call == ""
         await _settled_down()
 
         assert race.probed == probed
@@ -81,8 +81,8 @@ async def test_a_rehearsal_writes_nothing_beside_a_worker_that_holds_the_run(sto
         assert await rt._ready().store.claim(Claim(row.run_key, row.epoch, "another worker", 60_000)) is not None
         before = (await rt.read("r")).main
 
-        await rt.check(race.flow, "r")
-        await rt.judge(race.flow, "r")
+        await rt.check("r", race.flow)
+        await rt.judge("r", race.flow)
         await _settled_down()
 
         assert (await rt.read("r")).main == before
@@ -100,7 +100,7 @@ async def test_a_rehearsal_says_that_the_run_would_wait_where_an_outcome_was_los
 
     async with remit.open("memory:") as rt:
         assert (await rt.run(flow, id="r")).code == "effect.value_lost"
-        told = await rt.check(flow, "r")
+        told = await rt.check("r", flow)
 
     assert told.fit == "compatible"
     assert told.reason.startswith("it would wait: pay happened and its outcome is lost")
@@ -125,7 +125,7 @@ async def test_a_rehearsal_of_code_that_swallows_its_end_leaves_the_loop_to_othe
         await rt.start(flow, id="r")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await rt.check(flow, "r")
+                await rt.check("r", flow)
 
 
 async def test_a_store_that_is_only_read_refuses_all_that_is_not_listed_as_reading(tmp_path: Path):  # proves: RUN-17
