@@ -116,6 +116,6 @@ async def test_one_caller_of_a_process_has_its_turn_at_a_run(storage: Storage): 
             assert hold.row.epoch == found.row.epoch + 1
             assert second == found.row
             with pytest.raises(remit.LeaseHeld):
-                await rt.resume(waiting, "r", wait=False)
+                await rt.resume("r", waiting, wait=False)
         async with taken(host, found) as late:
             assert late == found.row  # somebody took it since
