@@ -18,11 +18,11 @@ import msgspec
 from remit.authority.difference import Difference, difference
 from remit.authority.directory import Authority
 from remit.engine.people.post import Letter, post
-from remit.engine.process.admit import Found, find
+from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import refresh
-from remit.errors import ApprovalRefused, RunQuarantined, Tampered
+from remit.errors import ApprovalRefused
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Finding, Need
 from remit.facts.kinds import ApprovalDecided, GateJudged
@@ -77,13 +77,13 @@ class Ask:
 
 
 async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
-    """Questions that wait, oldest first. A run that does not verify is set aside, and its question left out."""
+    """Questions that wait, oldest first. A run that can't be believed or read is left out, and set aside if forged."""
     rows = await host.store.list_asks(AskFilter(host.tenant, role, limit, after))
     now, asks = host.clock.latest(), []
     for row in rows:
         try:
             found = await find(host, row.run)
-        except (Tampered, RunQuarantined):
+        except UNBELIEVED:
             continue
         ask = found.view.boundary.asks.get(row.ask)
         if ask is not None and ask.is_open and now <= ask.asked.until:

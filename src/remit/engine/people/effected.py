@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
-from remit.engine.process.admit import Found, find, is_holder_dead
+from remit.engine.process.admit import UNBELIEVED, Found, find, is_holder_dead
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
-from remit.errors import RunQuarantined, Tampered
 from remit.facts.boundary import EffectView
 from remit.facts.machine import Status
 from remit.store.protocol import RunFilter
@@ -50,7 +49,7 @@ async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) ->
             continue  # it is under way, and will say so itself
         try:
             found += [told for told in _of(await find(host, row.run)) if told.state == "in_doubt"]
-        except (Tampered, RunQuarantined):
+        except UNBELIEVED:
             continue
     return found[:limit]
 

@@ -11,9 +11,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from remit.engine.boundary.question import is_shared
-from remit.engine.process.admit import read_stored, verify
+from remit.engine.process.admit import UNBELIEVED, read_stored, verify
 from remit.engine.process.host import Host
-from remit.errors import RunAbsent, Tampered
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunFilter, RunRow
 
@@ -30,7 +29,7 @@ class _Told:
     """What journals say: minor units by scope, and the holder by digest of the business key."""
 
     runs: int = 0
-    unread: int = 0  # quarantined, or they do not verify
+    unread: int = 0  # quarantined, written by a newer version, or they do not verify
     used: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     held: dict[str, tuple[str, str]] = field(default_factory=dict)
 
@@ -44,7 +43,7 @@ async def recount(host: Host) -> list[Checkup]:
         if not less and not lost:
             break
     over = f"by the journals of the newest {told.runs:,} runs"
-    without = f", without {told.unread:,} that do not verify" if told.unread else ""
+    without = f", without {told.unread:,} that can't be read" if told.unread else ""
     seen = f"{len(told.used):,} counted {over}{without}" if not less else f"{_named(less)}: more was taken {over}"
     keys = [f"{call} of run {run}" for run, call in lost]
     found = f"{len(told.held):,} held {over}{without}" if not lost else f"{_named(keys)}: its key is not held any more"
@@ -71,7 +70,7 @@ async def _view(host: Host, row: RunRow) -> RunView | None:
         return None
     try:
         return verify(host.store.ledger.origin, await read_stored(host, row.run))
-    except (Tampered, RunAbsent):
+    except UNBELIEVED:
         return None
 
 

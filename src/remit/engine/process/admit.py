@@ -23,6 +23,7 @@ from remit.errors import (
     ExecutorMismatch,
     FlowMismatch,
     InputMismatch,
+    JournalNewer,
     RunAbsent,
     RunQuarantined,
     StoreError,
@@ -33,6 +34,9 @@ from remit.facts.kinds import RunOpened
 from remit.facts.names import RESERVED_PREFIX
 from remit.facts.view import RunView, fold
 from remit.store.protocol import RunRow, Stored
+
+# What says that this run can't be believed or read, and nothing of any other: whoever looks at many leaves it out.
+UNBELIEVED = (Tampered, JournalNewer, RunQuarantined, RunAbsent)
 
 
 @dataclass(frozen=True, slots=True)

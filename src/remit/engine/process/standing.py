@@ -18,7 +18,7 @@ from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine.process.host import Host
 from remit.engine.process.journal import read_journal
 from remit.engine.process.reserved import TRIES, row_of, unit_of
-from remit.errors import AuthorityUnreadable, LeaseLost, StoreUnavailable, Tampered
+from remit.errors import AuthorityUnreadable, JournalNewer, LeaseLost, StoreUnavailable, Tampered
 from remit.facts.fact import Fact
 from remit.store.protocol import Peek, RunRow
 
@@ -95,10 +95,11 @@ async def _read(host: Host, peek: Peek) -> None:
         _, journal = read_journal(host.store.ledger.origin, stored)
         standing.authority = fold_authority(journal.main)
         host.clock.note(max(entry.header.at for entry in journal.main))
-    except Tampered as exc:
-        raise AuthorityUnreadable(
-            f"Directory and policy can't be believed, so nothing proceeds: {exc.message}"
-        ) from exc
+    except (Tampered, JournalNewer) as exc:
+        can = "believed" if isinstance(exc, Tampered) else "read"
+        hint = exc.hint if isinstance(exc, JournalNewer) else None
+        words = f"Directory and policy can't be {can}, so nothing proceeds: {exc.message}"
+        raise AuthorityUnreadable(words, hint=hint) from exc
 
 
 def _check_row(row: RunRow) -> None:
