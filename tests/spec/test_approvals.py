@@ -455,6 +455,53 @@ async def test_what_cannot_say_whether_it_is_needed_says_that_it_is(answer_: Any
             assert (await office.go(rt)).status == "completed"
 
 
+class Unheard(Exception):
+    """Of the application's own."""
+
+
+async def is_wanted(order: dict[str, Any]) -> Any:
+    (answer_,) = said
+    if isinstance(answer_, Exception):
+        raise answer_
+    return answer_
+
+
+WANTED = [
+    ("neither yes nor no", None, ("waiting", "unknown", "NoneType")),
+    ("1, which is no True", 1, ("waiting", "unknown", "int")),
+    ("an error", TimeoutError("no answer"), ("waiting", "unknown", "TimeoutError")),
+    ("an error of the application's", Unheard(), ("waiting", "unknown", f"{__name__}.Unheard")),
+    ("no", False, ("abandoned", "no", "")),
+]
+
+
+@pytest.mark.parametrize(("answer_", "told"), [w[1:] for w in WANTED], ids=[w[0] for w in WANTED])
+async def test_what_cannot_say_whether_it_is_wanted_says_why(
+    answer_: Any, told: tuple[str, str, str]
+):  # proves: GATE-2
+    office = Office(remit.Rule(still_wanted=is_wanted))
+    said[:] = [answer_]
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        outcome = await office.go(rt)
+        question = (await judged(rt)).question
+        assert (outcome.status, question.wanted, question.unwanted_by) == told
+    assert office.sent == []
+
+
+async def test_what_was_asked_at_the_opening_and_is_gone_from_the_code_cannot_say_either():  # proves: GATE-2
+    office = Office(remit.Rule(still_wanted=is_wanted))
+    said[:] = [None]
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await office.go(rt)
+        office.rule = remit.Rule()
+        await office.go(rt)
+        question = (await judged(rt)).question
+        assert (question.wanted, question.unwanted_by) == ("unknown", "LookupError")
+    assert office.sent == []
+
+
 async def test_a_question_that_no_rule_asks_any_more_is_closed_when_the_effect_happens():  # proves: APR-1
     office = Office(remit.Rule(approval=remit.Approval({"director"}, HOURS_72, when=is_large)))
     said[:] = [True]

@@ -152,6 +152,8 @@ async def test_what_cannot_be_read_again_is_a_no(storage: Storage, clock: MovedC
         outcome = await office.go(rt)
         assert (outcome.waits_for, outcome.code) == ("evidence", "evidence_unreadable")
         assert await finding(rt) == (False, "evidence.unreadable", "quote")
+        (basis,) = (await judged(rt)).question.evidence
+        assert basis.failed == "OSError"
         assert office.sent == []
         # An outage of theirs is no fault of the yes: it counts when they are back.
         market.raises = None

@@ -172,8 +172,8 @@ LINES = [
     no("ceiling.exceeded", limited(used=12_000_01), outcome="ceiling_exceeded"),
     no("ceiling.exceeded", asked(ceilings=[CEILING, replace(CEILING, max=1)]), outcome="ceiling_exceeded"),
     again("evidence.missing", resting_on(digest="")),
-    again("evidence.unreadable", resting_on(digest="", failed=True)),
-    again("evidence.unreadable", resting_on(failed=True)),
+    again("evidence.unreadable", resting_on(digest="", failed="TimeoutError")),
+    again("evidence.unreadable", resting_on(failed="TimeoutError")),
     again("evidence.expired", resting_on(until=NOW - 1)),
     again("evidence.changed", replace(resting_on(relied="e0"), answer=None, needs=[]), resting_on(relied="e1")),
     again("evidence.changed", replace(resting_on(relied="e0"), needs=[])),  # nobody asked for this yes
@@ -277,7 +277,7 @@ def test_all_eight_checks_answer_in_order_whatever_one_of_them_finds() -> None: 
         cancelled=True,
         doubts=["order"],
         effect=replace(EFFECT, own="ok"),
-        evidence=[replace(QUOTE, failed=True)],
+        evidence=[replace(QUOTE, failed="TimeoutError")],
         executor=replace(BUYER, known=False, roles=[]),
         forbidden=True,
     )
@@ -288,8 +288,8 @@ def test_all_eight_checks_answer_in_order_whatever_one_of_them_finds() -> None: 
 
 
 def test_the_worst_finding_decides_and_among_equals_the_first() -> None:  # proves: GATE-2
-    doubtful_and_forbidden = replace(resting_on(failed=True), forbidden=True)
-    two_to_ask_again = replace(resting_on(failed=True), doubts=["order"])
+    doubtful_and_forbidden = replace(resting_on(failed="TimeoutError"), forbidden=True)
+    two_to_ask_again = replace(resting_on(failed="TimeoutError"), doubts=["order"])
     two_to_abandon = asked(forbidden=True, executor=replace(BUYER, roles=[]))
 
     assert judge(doubtful_and_forbidden).code == "policy_forbids"
@@ -312,7 +312,7 @@ def test_a_single_fault_names_what_it_is_about() -> None:  # proves: GATE-2
     about = [
         (finding(asked(behalf=UNKNOWN_DANA), "identity"), "user:dana"),
         (finding(limited(amount=None), "authority"), "pay.amount/run"),
-        (finding(resting_on(failed=True), "evidence"), "quote"),
+        (finding(resting_on(failed="TimeoutError"), "evidence"), "quote"),
         (finding(asked(forbidden=True), "policy"), "pay"),
         (finding(asked(doubts=["order", "order#2"]), "effects"), "order, order#2"),
         (finding(crossing(rival="po-17"), "duplicates"), "po-17"),
@@ -328,7 +328,7 @@ def test_a_single_fault_names_what_it_is_about() -> None:  # proves: GATE-2
 def test_a_plain_resume_asks_only_what_bears_on_it() -> None:  # proves: GATE-2
     laden = replace(BACK, ceilings=[limited(amount=None).ceilings[0]], doubts=["order"], needs=[NEED])
     laden = replace(
-        laden, evidence=[replace(QUOTE, failed=True)], unanswered="KeyError", answer=replace(YES, used=True)
+        laden, evidence=[replace(QUOTE, failed="TimeoutError")], unanswered="KeyError", answer=replace(YES, used=True)
     )
 
     assert judge(laden).findings == [Finding(check=check) for check in CHECKS]
@@ -503,7 +503,11 @@ def test_people_are_told_what_was_seen_and_what_was_required() -> None:  # prove
 TOLD = [
     ("objective.cancelled", asked(cancelled=True), "cancelled"),
     ("objective.unwanted", asked(wanted="no"), "not wanted any more"),
-    ("objective.unknown", asked(wanted="unknown"), "nobody can say whether it is wanted"),
+    (
+        "objective.unknown",
+        asked(wanted="unknown", unwanted_by="KeyError"),
+        "nobody can say whether it is wanted (KeyError)",
+    ),
     ("clock.regressed", asked(regressed=True), "the clock stands behind the last entry"),
     ("identity.disabled", asked(behalf=replace(DANA, disabled=True)), "on behalf of user:dana is disabled"),
     ("identity.unknown", asked(executor=replace(BUYER, known=False)), "executor agent:buyer is unknown"),
@@ -512,7 +516,7 @@ TOLD = [
     ("ceiling.negative", limited(amount=-1), "-1 GBP"),
     ("ceiling.currency", limited(stated="USD"), "3,800,000 'USD'"),
     ("evidence.missing", resting_on(digest=""), "quote: missing"),
-    ("evidence.unreadable", resting_on(failed=True), "quote: could not be taken again"),
+    ("evidence.unreadable", resting_on(failed="TimeoutError"), "quote: could not be taken again (TimeoutError)"),
     ("evidence.expired", resting_on(until=0), "quote: expired on 1970-01-01 00:00:00 UTC"),
     ("evidence.approved", resting_on(relied="e0"), "quote: changed, fresh until"),
     ("policy.forbids", asked(forbidden=True), "forbidden"),

@@ -74,6 +74,19 @@ async def test_revoked_during_the_pause_it_fails_before_any_of_its_code_runs(sto
         assert await rt.inbox() == []
 
 
+async def test_a_run_says_under_which_authority_it_was_opened(storage: Storage):  # proves: GATE-2
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        version = (await rt.authority()).version
+        await office.go(rt)
+        assert (await rt.set_policy({"version": "q1"}, by=ROOT)) == version + 1
+        await office.go(rt, "r-2")
+        opened = [(await rt.show(run)).view.opened for run in (RUN, "r-2")]
+        digest = (await rt.authority()).policy_digest
+        assert [(each.authority, each.policy) for each in opened] == [(version, ""), (version + 1, digest)]
+
+
 async def test_a_stand_in_with_more_rights_does_not_go_on_with_it(storage: Storage):  # proves: GATE-3
     office = Office()
     async with storage.open() as rt:

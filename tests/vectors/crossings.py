@@ -62,6 +62,7 @@ class Purchase:
 
     def __init__(self) -> None:
         opened = kinds.RunOpened(
+            authority=AUTHORITY,
             behalf=DANA,
             by=BUYER,
             contract=CONTRACT,

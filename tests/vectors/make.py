@@ -52,7 +52,12 @@ def _every_kind() -> Journal:
 def _odd_text() -> Journal:
     odd = 'Bestellung "\u00dc" \\ \U0001f600'
     opened = kinds.RunOpened(
-        by="agent:k\u00e4ufer", behalf="user:dana", contract=PIN, flow="einkauf", window_end=AT + 86_400_000_000
+        authority=1,
+        by="agent:k\u00e4ufer",
+        behalf="user:dana",
+        contract=PIN,
+        flow="einkauf",
+        window_end=AT + 86_400_000_000,
     )
     w = Writer(odd, "einkauf", by="agent:k\u00e4ufer", given='"\u00e9"'.encode(), opened=opened)
     w.attempt(3, "w")
@@ -74,7 +79,9 @@ def _incidents() -> Journal:
 
 
 def _purchase(run: str) -> Writer:
-    opened = kinds.RunOpened(by="agent:buyer", contract=PIN, flow="purchase", window_end=AT + 86_400_000_000)
+    opened = kinds.RunOpened(
+        authority=1, by="agent:buyer", contract=PIN, flow="purchase", window_end=AT + 86_400_000_000
+    )
     return Writer(run, "purchase", by="agent:buyer", given=b'{"sku":"A-1"}', opened=opened)
 
 

@@ -10,13 +10,14 @@ HEADER: dict[str, str] = {
 
 BODIES: dict[str, dict[str, str]] = {
     "RunOpened": {
+        "authority": "integer = 0",
         "behalf": "text or null = null",
         "by": "text",
         "contract": "contract",
         "flow": "text",
-        "mandate": "text or null = null",
+        "mandate": 'text = ""',
         "models": "map of text = {}",
-        "policy": "text or null = null",
+        "policy": 'text = ""',
         "prompts": "map of text = {}",
         "tools": "map of text = {}",
         "window_end": "integer",
@@ -133,6 +134,7 @@ PARTS: dict[str, dict[str, str]] = {
         "risk": "text",
         "seq": "integer",
         "unanswered": 'text = ""',
+        "unwanted_by": 'text = ""',
         "wanted": 'one of |no|unknown|yes = ""',
         "window_end": "integer",
     },
@@ -190,7 +192,7 @@ PARTS: dict[str, dict[str, str]] = {
     },
     "basis": {
         "digest": 'text = ""',
-        "failed": "boolean = false",
+        "failed": 'text = ""',
         "name": "text",
         "relied": 'text = ""',
         "until": "integer = 0",

@@ -52,15 +52,17 @@ def _objective(question: Question) -> tuple[str, str]:
     if question.cancelled:
         seen.append("cancelled")
     if question.wanted:
-        seen.append(
-            {"yes": "still wanted", "no": "not wanted any more"}.get(
-                question.wanted, "nobody can say whether it is wanted"
-            )
-        )
+        seen.append(_wanted(question))
     if question.regressed:
         seen.append("the clock stands behind the last entry")
     wanted = ["still wanted"] if question.wanted else []
     return "; ".join(seen), "; ".join(["not cancelled", *wanted, f"until {_moment(question.window_end)}"])
+
+
+def _wanted(question: Question) -> str:
+    if question.wanted == "unknown":
+        return f"nobody can say whether it is wanted ({question.unwanted_by})"
+    return "still wanted" if question.wanted == "yes" else "not wanted any more"
 
 
 def _identity(question: Question) -> tuple[str, str]:
@@ -145,7 +147,7 @@ def _decided(answer: Answer) -> str:
 
 def _basis(question: Question, basis: Basis) -> str:
     if basis.failed:
-        return "could not be taken again"
+        return f"could not be taken again ({basis.failed})"
     if not basis.digest:
         return "missing"
     if question.now > basis.until:

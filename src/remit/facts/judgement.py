@@ -56,7 +56,7 @@ class Basis(Fact, frozen=True, kw_only=True):
     """One piece of evidence that the effect rests on."""
 
     digest: str = ""  # of the value as it stands now; "" where there is none
-    failed: bool = False  # it was to be taken again and could not be
+    failed: str = ""  # it was to be taken again and could not be: the name of what was raised
     name: str
     relied: str = ""  # digest of the value that the flow relied on, where it is another one
     until: int = 0  # microseconds UTC; until then it may be relied on
@@ -131,6 +131,7 @@ class Question(Fact, frozen=True, kw_only=True):
     risk: str
     seq: int  # of the last entry of lane main
     unanswered: str = ""  # why a predicate could not say whether approval is needed: the name of its error
+    unwanted_by: str = ""  # why `still_wanted` could not say: the name of its error, or of the type of its answer
     wanted: Literal["", "yes", "no", "unknown"] = ""  # what `still_wanted` says; "" where nobody is asked
     window_end: int  # microseconds UTC, as policy caps it today
 

@@ -21,13 +21,14 @@ WaitsFor = Literal["repair", "approval", "doubt", "evidence", "gate"]
 class RunOpened(Fact, frozen=True, kw_only=True):
     """The run exists. What it was opened under is pinned here; the value is its input."""
 
+    authority: int = 0  # head seq of `remit:authority` that it was opened at; 0 for a journal of Remit's own
     behalf: str | None = None  # principal for whom the executor acts
     by: str  # the executor
     contract: ContractPin
     flow: str
-    mandate: str | None = None  # id of the mandate it was opened under
+    mandate: str = ""  # id of the mandate it was opened under
     models: dict[str, str] = {}
-    policy: str | None = None  # digest of the operators' policy
+    policy: str = ""  # digest of the operators' policy; "" while there is none
     prompts: dict[str, str] = {}
     tools: dict[str, str] = {}
     window_end: int  # microseconds UTC; after it the run may only settle, resolve and undo

@@ -23,7 +23,7 @@ from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.draw import EPOCH
-from remit.engine.turn.step import in_thread
+from remit.engine.turn.step import in_thread, type_name
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
@@ -85,10 +85,10 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         try:
             value = await _fetched(turn, fetcher)
             data, _ = _codec(value).write(value, where=name)
-        except Exception:  # whatever it raised: what can't be read counts for nothing, and the finding says so
-            turn.unreadable.add(view.call)
+        except Exception as exc:  # whatever it raised: what can't be read counts for nothing, and the question says why
+            turn.unreadable[view.call] = type_name(exc)
             continue
-        turn.unreadable.discard(view.call)
+        turn.unreadable.pop(view.call, None)
         now = attempt.writer.now()
         until = min(now + view.fact.until - view.fact.as_of, INTEGER_MAX)
         fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=until)

@@ -53,7 +53,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     needs = [*needs, *wish.asks]
     business, rival = await _rival(turn, wish)
     ceilings = [await _limit(turn, wish, cap, own) for cap in rules.ceilings]
-    wanted = await _wanted(turn, wish, rules)
+    wanted, unwanted_by = await _wanted(turn, wish, rules)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own = boundary.effects.get(wish.name)
     names = sorted({*rules.evidence, *wish.rests_on})
@@ -77,6 +77,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         forbidden=rules.forbidden,
         needs=needs,
         unanswered=unanswered,
+        unwanted_by=unwanted_by,
         wanted=wanted,
     )
 
@@ -108,7 +109,7 @@ def _frame(turn: Turn, authority: Authority) -> Question:
         now=writer.now(),
         post=attempt.post_seq,
         pinned_contract=pinned if pinned != turn.flow.contract_digest else "",
-        pinned_policy=(opened.policy or "") if (opened.policy or "") != authority.policy_digest else "",
+        pinned_policy=opened.policy if opened.policy != authority.policy_digest else "",
         regressed=writer.wall() + REGRESSED_US < writer.last_at,
         resume=turn.resume,
         risk=turn.risk,
@@ -126,18 +127,21 @@ async def _needs(turn: Turn, wish: Wish, demands: Sequence[Demand]) -> tuple[lis
             if said is False:
                 continue
             if said is not True:
-                unanswered = type_name(said) if isinstance(said, BaseException) else type(said).__name__
+                unanswered = _no_answer(said)
         needs.append(ruling.need_of(demand.source, demand.pin))
     return needs, unanswered
 
 
-async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> Literal["", "yes", "no", "unknown"]:
+async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> tuple[Literal["", "yes", "no", "unknown"], str]:
+    """What `still_wanted` says, and why it could not say."""
     if rules.wanted_lost:
-        return "unknown"
+        return "unknown", type_name(_lost(rules.wanted_lost))
     if not rules.wanted:
-        return ""
+        return "", ""
     said = await _ask(turn, wish, rules.wanted, "still_wanted")
-    return "yes" if said is True else "no" if said is False else "unknown"
+    if isinstance(said, bool):
+        return ("yes" if said else "no"), ""
+    return "unknown", _no_answer(said)
 
 
 async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
@@ -145,7 +149,7 @@ async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
     assert wish.effect is not None
     predicate = turn.flow.contract.predicate(wish.effect.name, name, use)
     if predicate is None:
-        return LookupError(name)
+        return _lost(name)
     token = place.set("effect")  # it may look, and may not cross
     try:
         said = predicate(wish.effect.request_codec.read(wish.data, where=wish.name))
@@ -157,6 +161,16 @@ async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
         place.reset(token)
 
 
+def _no_answer(said: Any) -> str:
+    """Why a predicate's answer is none: the name of what it raised, or of the type of what it said."""
+    return type_name(said) if isinstance(said, BaseException) else type(said).__name__
+
+
+def _lost(name: str) -> LookupError:
+    """The pinned contract would ask this predicate, which the code no longer has."""
+    return LookupError(name)
+
+
 def _basis(turn: Turn, call: str, name: str) -> Basis:
     view = turn.attempt.boundary.evidence_for(call, name)
     if view is None:
@@ -164,7 +178,7 @@ def _basis(turn: Turn, call: str, name: str) -> Basis:
     policy = turn.host.standing.authority.policy
     until = ruling.evidence_until(policy, name, view.fact.as_of, view.fact.until)
     relied = view.relied if view.relied != view.digest else ""
-    return Basis(digest=view.digest, failed=view.call in turn.unreadable, name=name, relied=relied, until=until)
+    return Basis(digest=view.digest, failed=turn.unreadable.get(view.call, ""), name=name, relied=relied, until=until)
 
 
 def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, is_asked: bool) -> Bound:

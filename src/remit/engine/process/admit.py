@@ -64,11 +64,12 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
     host.clock.check()
     now = host.clock.latest()  # a window that begins in the past would be over early
     opened = RunOpened(
-        by=order.by,
+        authority=authority.version,
         behalf=order.behalf,
+        by=order.by,
         contract=flow.pin,
         flow=flow.name,
-        policy=authority.policy_digest or None,
+        policy=authority.policy_digest,
         window_end=now + flow.contract.window_us,
     )
     made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held)

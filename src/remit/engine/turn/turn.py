@@ -21,7 +21,8 @@ ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answe
 class Turn:
     """One attempt of a flow in a process.
 
-    fetchers: how evidence is taken again, by the call that stated it. unreadable: those whose taking again failed.
+    fetchers: how evidence is taken again, by the call that stated it. unreadable: what was
+    raised where that failed, likewise.
     before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted.
     permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
     so that what one call of this run takes is seen by the next. pinned_digest: of the contract that the run was
@@ -33,7 +34,7 @@ class Turn:
     flow: Flow[Any]
     attempt: Attempt
     fetchers: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    unreadable: set[str] = field(default_factory=set)
+    unreadable: dict[str, str] = field(default_factory=dict)
     one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
     before_ceiling: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
     permits: set[Permit] = field(default_factory=set)

@@ -73,12 +73,17 @@ def pins(told: Explanation) -> Shown | None:
     grid.row("risk", contract.risk, "")
     grid.row("who may resume", ", ".join(contract.resume), "")
     grid.row("window ends", time_of(opened.window_end), f"{span(left)} left" if left > 0 else "over")
+    grid.row("authority", f"version {opened.authority}", _authority_now(told))
     grid.row("policy", opened.policy[:12] if opened.policy else "none", _policy_now(told, opened.policy))
     grid.row("executor", executor(view), _who_now(told, opened.by, opened.behalf))
     return grid.made()
 
 
-def _policy_now(told: Explanation, pinned: str | None) -> str:
+def _authority_now(told: Explanation) -> str:
+    return "not looked up" if told.authority is None else f"version {told.authority.version}"
+
+
+def _policy_now(told: Explanation, pinned: str) -> str:
     authority = told.authority
     if authority is None:
         return "not looked up"
