@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 from datetime import timedelta
 from typing import Any
@@ -132,11 +134,16 @@ async def test_while_the_call_itself_still_runs_nobody_says_that_it_did_not_happ
 
 async def test_a_word_from_elsewhere_is_not_taken_while_the_call_still_runs_here(database: Storage):  # proves: FX-9
     slow = Slow()
-    async with database.open() as rt, database.open() as elsewhere:
+    said = ("resolve", "r", "pay", "did_not_happen", "--by", "user:ann", "--evidence", "not at the bank")
+    async with database.open() as rt:
         try:
             await rt.grant("user:ann", "clerk", by=ROOT)
             await rt.run(slow.flow, id="r")
-            await elsewhere.resolve("r", "pay", "did_not_happen", by="user:ann", evidence="not at the bank")
+            command = (sys.executable, "-m", "remit.faces.cli.main", *said)
+            elsewhere = await asyncio.create_subprocess_exec(
+                *command, env=os.environ | {"REMIT_STORE": database.make(0)}
+            )
+            assert await elsewhere.wait() == 0
             assert (await rt.run(slow.flow, id="r")).status == "in_doubt"
         finally:
             await slow.finish()

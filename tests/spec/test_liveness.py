@@ -58,6 +58,19 @@ def test_a_runtime_that_was_closed_is_dead_while_its_process_lives():  # proves:
     assert (is_proven_dead(closed), is_proven_dead(other)) == (True, False)
 
 
+def test_a_closed_runtime_lives_until_all_that_it_sent_has_returned():  # proves: OWN-1, FX-2
+    closed, lock = enlist(0), ProcessLock.own()
+    returned = [lock.send(closed.worker, intention) for intention in ("a", "a", "b")]
+    retire(closed.worker)
+    assert lock.send(closed.worker, "c") is None, "nothing begins in it any more"
+    for has_returned, left in zip(returned, ({"a", "b"}, {"b"}, set()), strict=True):
+        assert has_returned is not None and not is_proven_dead(closed)
+        has_returned()
+        assert set(lock.outstanding) == left
+    assert is_proven_dead(closed)
+    assert lock.send(closed.worker, "c") is None
+
+
 def test_a_killed_process_is_dead_and_a_silent_one_is_not():  # proves: OWN-1
     command = [sys.executable, "-c", _STANDS_STILL]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as silent:

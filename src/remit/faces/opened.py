@@ -19,7 +19,7 @@ from remit.engine.declared.place import check_not_in_transaction
 from remit.engine.process.host import Host
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Keeper
-from remit.engine.process.liveness import enlist, retire
+from remit.engine.process.liveness import ProcessLock, enlist, retire
 from remit.errors import Refused, StoreClosed
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import check_id
@@ -67,6 +67,7 @@ class Opened:
             clock=Hours(self._clock, is_given=self._is_given or self._store.ledger.clock == "given"),
             tenant=self._tenant,
             me=me,
+            lock=ProcessLock.own(),
             lease_ms=self._lease_ms,
             keeper=Keeper(self._store, me.worker, self._lease_ms),
             threads=ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="remit-step"),

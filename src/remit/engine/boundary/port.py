@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from remit.engine.declared.place import place
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
+from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.step import in_thread
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Permit
-from remit.errors import PermitRefused
+from remit.errors import PermitRefused, StoreClosed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,11 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     attempt.check_held()
     request = effect.request_codec.read(intended.request, where=permit.name)  # exactly what was judged
     began = time.perf_counter_ns()
-    token = place.set("effect")
+    is_over, token = _noted(turn, permit), place.set("effect")
     try:
         limit = None if effect.timeout is None else effect.timeout.total_seconds()
-        outcome = await _called(turn, effect.callee, request, permit.key, limit, _noted(turn, permit))
+        has_returned = None if effect.callee.is_async else _noted(turn, permit)  # its thread outlives a call given up
+        outcome = await _called(turn, effect.callee, request, permit.key, limit, has_returned)
     except DidNotHappen as exc:
         return Answered("did_not_happen", None, exc, _since(began))
     except Declined as exc:
@@ -60,6 +62,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         return Answered("doubt", None, exc, _since(began))
     finally:
         place.reset(token)
+        is_over()
     return Answered("ok", outcome, None, _since(began))
 
 
@@ -79,34 +82,37 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
 
 
 async def _called(
-    turn: Turn, callee: Callee, request: Any, key: str, limit: float | None, on_over: Callable[[], None] | None = None
+    turn: Turn,
+    callee: Callee,
+    request: Any,
+    key: str,
+    limit: float | None,
+    has_returned: Callable[[], None] | None = None,
 ) -> Any:
     """Run a user's function: on the loop when it is async, in a thread when it is not.
 
-    limit: seconds for which it is waited for. on_over: called when it returned, which may be after that.
+    limit: seconds for which it is waited for. has_returned: called when its thread is through, maybe after that.
     """
     named: dict[str, Any] = {"key": key}
     if callee.takes_epoch:
         named["epoch"] = turn.attempt.lease.epoch
     if callee.is_async:
-        try:
-            if limit is None:  # a timer that never rings costs as much as one that does
-                return await callee.fn(request, **named)
-            async with asyncio.timeout(limit):
-                return await callee.fn(request, **named)
-        finally:
-            if on_over is not None:
-                on_over()
+        if limit is None:  # a timer that never rings costs as much as one that does
+            return await callee.fn(request, **named)
+        async with asyncio.timeout(limit):
+            return await callee.fn(request, **named)
     async with asyncio.timeout(limit):
-        outcome = await in_thread(turn.host.threads, partial(callee.fn, request, **named), on_over)
+        outcome = await in_thread(turn.host.threads, partial(callee.fn, request, **named), has_returned)
         return await outcome if asyncio.iscoroutine(outcome) else outcome
 
 
 def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:
-    """Note that an effect's function is at work, until it returned: it may outlive whoever waits for it."""
-    outstanding, intention = turn.host.outstanding, permit.intention
-    outstanding.add(intention)
-    return lambda: outstanding.discard(intention)
+    """Note that an effect's function is at work, until it returned. Raises AttemptClosed: its runtime was closed."""
+    noted = turn.host.lock.send(turn.host.me.worker, permit.intention)
+    if noted is None:
+        turn.attempt.close(StoreClosed(f"The runtime was closed; {permit.name} was intended, and was not called."))
+        raise AttemptClosed
+    return noted
 
 
 def _check_not_ending(exc: BaseException) -> None:

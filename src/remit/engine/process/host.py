@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -12,6 +12,7 @@ from remit.canonical import INTEGER_MAX
 from remit.clock import Clock
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Keeper
+from remit.engine.process.liveness import ProcessLock
 from remit.errors import Refused
 from remit.store.marks import Fence
 from remit.store.protocol import Store, WorkerRow
@@ -54,9 +55,9 @@ class Standing:
 class Host:
     """One opened runtime. Belongs to one event loop.
 
+    lock: of the whole process, with what its runtimes have sent and what has not returned.
     under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
     to_tell: by run key, who of this process is to be told that somebody posted for the run.
-    outstanding: intentions whose plain function runs in a thread, also after its call was given up as too late.
     incidents: held while this process writes one, so that its own writers do not overtake each other.
     """
 
@@ -64,13 +65,13 @@ class Host:
     clock: Hours
     tenant: str
     me: WorkerRow
+    lock: ProcessLock
     lease_ms: int
     keeper: Keeper
     threads: Executor
     under_way: dict[str, asyncio.Event] = field(default_factory=dict)
     to_tell: dict[int, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     standing: Standing = field(default_factory=Standing)
-    outstanding: set[str] = field(default_factory=set)
     incidents: asyncio.Lock = field(default_factory=asyncio.Lock)
     known: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -78,6 +79,11 @@ class Host:
     def worker(self) -> str:
         """The worker that this process is to the store."""
         return self.me.worker
+
+    @property
+    def outstanding(self) -> Collection[str]:
+        """Intentions whose call has not returned, of every runtime of this process, also where nobody waits for it."""
+        return self.lock.outstanding
 
     async def introduce(self) -> None:
         """Tell the store who works here, before a run is held. A runtime that only looks writes nothing."""

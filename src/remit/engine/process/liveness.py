@@ -5,6 +5,9 @@ lock when the process dies, however it dies, and keeps it while the process is s
 busy. A lock that is free, under the same boot and in the same process-id namespace, is
 therefore proof; anything else is "unknown", and the lease must run out.
 
+Within one process a worker is a runtime. One that was closed is dead as soon as nothing that it
+sent may still happen: a plain function goes on in its thread, whoever stopped waiting for it.
+
 The lock is a POSIX record lock: a forked child does not inherit it, so a child that
 outlives its parent does not keep the parent alive.
 """
@@ -18,6 +21,9 @@ import stat
 import tempfile
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -38,7 +44,11 @@ class ProcessLock:
         _check_folder(folder)
         _prune(folder)
         self.pid = os.getpid()
-        self.workers: set[str] = set()  # of the runtimes that are open
+        self.workers: set[str] = set()  # of the runtimes that are open, or whose calls have not all returned
+        self.outstanding: Counter[str] = Counter()  # intentions whose call has not returned, each as often as is noted
+        self._sent: Counter[str] = Counter()  # the same, by the worker that calls
+        self._leaving: set[str] = set()  # workers that retire with the last of their calls
+        self._noting = threading.Lock()
         self.path = folder / f"{self.pid}-{secrets.token_hex(6)}.lock"
         self._file: IO[bytes] = self.path.open("xb")
         fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -52,6 +62,33 @@ class ProcessLock:
                 cls._own = cls()
             return cls._own
 
+    def send(self, worker: str, intention: str) -> Callable[[], None] | None:
+        """Note that a call begins; what says that it returned. None where the worker retired: nothing may begin."""
+        with self._noting:
+            if worker not in self.workers or worker in self._leaving:
+                return None
+            self.outstanding[intention] += 1
+            self._sent[worker] += 1
+        return partial(self._returned, worker, intention)
+
+    def retire(self, worker: str) -> None:
+        """This worker begins nothing any more. It is dead once all that it sent has returned."""
+        with self._noting:
+            if self._sent[worker]:
+                self._leaving.add(worker)
+            else:
+                self.workers.discard(worker)
+
+    def _returned(self, worker: str, intention: str) -> None:
+        with self._noting:
+            for noted, key in ((self.outstanding, intention), (self._sent, worker)):
+                noted[key] -= 1
+                if not noted[key]:
+                    del noted[key]
+            if worker in self._leaving and not self._sent[worker]:
+                self._leaving.discard(worker)
+                self.workers.discard(worker)
+
 
 def enlist(started_at: int) -> WorkerRow:
     """A new worker of this process. Several runtimes of one process share its lock."""
@@ -62,8 +99,8 @@ def enlist(started_at: int) -> WorkerRow:
 
 
 def retire(worker: str) -> None:
-    """The runtime of this worker was closed: what it still holds may be taken over at once."""
-    ProcessLock.own().workers.discard(worker)
+    """The runtime of this worker was closed: what it still holds may be taken over once all its calls returned."""
+    ProcessLock.own().retire(worker)
 
 
 def is_proven_dead(row: WorkerRow) -> bool:

@@ -88,7 +88,12 @@ async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Cal
 
     on_over: called when it returned or will never begin; whoever stopped waiting for it does not stop it.
     """
-    call = threads.submit(contextvars.copy_context().run, _without_stop, function)
+    try:
+        call = threads.submit(contextvars.copy_context().run, _without_stop, function)
+    except BaseException:
+        if on_over is not None:
+            on_over()
+        raise
     if on_over is not None:
         call.add_done_callback(lambda _: on_over())
     return await asyncio.wrap_future(call)
