@@ -36,10 +36,8 @@ async def work(rt: remit.Runtime, due: Iterator[str]) -> None:
         for turn in range(1, TURNS_MAX + 1):
             try:
                 outcome = await rt.resume(run, pay_invoice)
-            except remit.EffectFailed as exc:
-                if exc.code != "effect.did_not_happen":
-                    raise
-                continue  # known not to have happened: judged anew, and called under the same key
+            except remit.EffectDidNotHappen:
+                continue  # judged anew, and called under the same key
             if outcome.status == "in_doubt" and turn < TURNS_MAX:
                 continue  # the next turn asks the bank again
             say(outcome)

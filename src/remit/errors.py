@@ -356,13 +356,13 @@ class StepError(RemitError):
 
 
 class EffectFailed(StepError):
-    """An effect that is known not to have happened; everything before it is saved.
+    """An effect that is known not to have happened, one way or the other; everything before it is saved.
 
-    code: `effect.declined` (the other side said no, for good) or `effect.did_not_happen` (it may be called again).
+    It is EffectDeclined or EffectDidNotHappen, of which only the second may be called again.
     """
 
-    code = "effect.did_not_happen"
-    hint = "Call again with the same id: the gate judges anew, and it is called under the same key."
+    code = "effect.failed"
+    hint = "Nothing of it happened. Whether it may be called again is said by the error's class and code."
 
 
 class EffectDeclined(EffectFailed):
@@ -370,6 +370,13 @@ class EffectDeclined(EffectFailed):
 
     code = "effect.declined"
     hint = "It is not called again. Let the flow catch this and go another way, or cancel the run."
+
+
+class EffectDidNotHappen(EffectFailed):
+    """Nothing was sent, or nothing of it arrived; where the flow does not catch this, the next turn calls again."""
+
+    code = "effect.did_not_happen"
+    hint = "Call again with the same id: the gate judges anew, and it is called under the same key."
 
 
 def _listed(names: tuple[str, ...], most: int = 5) -> str:

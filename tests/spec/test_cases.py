@@ -279,7 +279,7 @@ async def test_odd_ids_are_literal_in_every_call(storage: Storage):  # proves: C
     async with storage.open() as rt:
         for id in ids:
             assert (await rt.run(echo, id, id=id)).value == id
-            assert (await rt.wait(id)).result == id
+            assert (await rt.wait(id)).value == id
             assert json.loads((await rt.show(id)).view.input) == id
             assert (await rt.explain(id)).row.run == (await rt.why(id)).run == id
             assert await rt.verify(id) is None

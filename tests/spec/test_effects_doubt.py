@@ -75,7 +75,7 @@ async def test_what_did_not_happen_is_called_again_at_the_next_call(storage: Sto
     till.next(remit.DidNotHappen("no connection"))
     flow = paying(till.effect())
     async with storage.open() as rt:
-        with pytest.raises(remit.EffectFailed) as failed:
+        with pytest.raises(remit.EffectDidNotHappen) as failed:
             await rt.run(flow, id="r")
         assert (failed.value.code, failed.value.name) == ("effect.did_not_happen", "pay")
         assert [e.state for e in await rt.effects("r")] == ["did_not_happen"]
@@ -113,7 +113,7 @@ async def test_what_was_declined_is_over_and_never_called_again(storage: Storage
     flow = paying(till.effect())
     async with storage.open() as rt:
         for _ in range(2):
-            with pytest.raises(remit.EffectFailed) as failed:
+            with pytest.raises(remit.EffectDeclined) as failed:
                 await rt.run(flow, id="r")
             assert (failed.value.code, failed.value.detail) == ("effect.declined", "account closed")
         (effect,) = await rt.effects("r")

@@ -39,6 +39,14 @@ async def test_resume_never_asks_for_a_run_to_be_opened():  # proves: RPL-2
         assert store.openings == opened
 
 
+async def test_an_outcome_gives_its_value_in_one_way_and_prints_none_of_it():  # proves: RUN-1
+    async with remit.open("memory:") as rt:
+        outcome = await rt.run(flow, id="r-secret")
+        assert outcome.value == "r-secret"
+        assert not hasattr(outcome, "result")
+        assert repr(outcome).count("r-secret") == 1
+
+
 async def test_the_id_comes_before_the_flow_and_what_is_no_flow_is_refused():  # proves: RPL-2
     async with remit.open("memory:") as rt:
         await rt.start(flow, id="r")

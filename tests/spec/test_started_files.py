@@ -49,7 +49,7 @@ def tell() -> None:
 def go() -> None:
     with remit.open("sqlite:///refunds.db") as rt:
         outcome = rt.run_sync(refund_case, 900_00, id="r-1")
-        print(outcome.status, outcome.result)
+        print(outcome.status, outcome.value if outcome.status == "completed" else None)
 
 
 if __name__ == "__main__":

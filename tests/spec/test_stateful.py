@@ -367,10 +367,8 @@ class Lives(RuleBasedStateMachine):
         if isinstance(ended, remit.DefinitionIncompatible):
             assert intended is not None and intended.value != model.request("pay", run)
             return
-        if isinstance(
-            ended, remit.EffectFailed
-        ):  # told again: a death came before it was written that the flow heard it
-            assert ended.code == "effect.did_not_happen" and tale.state(ended.name) == "did_not_happen"
+        if isinstance(ended, remit.EffectDidNotHappen):
+            assert tale.state(ended.name) == "did_not_happen"  # a death came before it was written that it was heard
             return
         assert isinstance(ended, remit.Outcome), ended
         call = next((call for call in CALLS if tale.state(call) not in ("ok", "failed")), None)

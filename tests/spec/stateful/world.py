@@ -149,9 +149,7 @@ async def _made(call: Any) -> str:
     """A no of the other side is an answer; that nothing happened is for the next turn."""
     try:
         outcome: str = await call
-    except remit.EffectFailed as failed:
-        if failed.code != "effect.declined":
-            raise
+    except remit.EffectDeclined:
         return "declined"
     return outcome
 

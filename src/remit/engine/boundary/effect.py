@@ -30,7 +30,7 @@ from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
-from remit.errors import EffectDeclined, EffectFailed, ValueRefused, ValueUnreadable
+from remit.errors import EffectDeclined, EffectDidNotHappen, ValueRefused, ValueUnreadable
 from remit.facts.boundary import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
@@ -176,7 +176,7 @@ def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettl
             return effect.codec.read(value, where=name)
         except ValueUnreadable as exc:
             attempt.lost(exc)
-    kind = EffectDeclined if settled.state == "failed" else EffectFailed
+    kind = EffectDeclined if settled.state == "failed" else EffectDidNotHappen
     raise kind(run=attempt.run_id, name=name, error_type=settled.error, detail=detail_of(value))
 
 

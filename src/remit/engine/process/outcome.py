@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from remit.errors import RunUnfinished
@@ -26,7 +26,7 @@ class Outcome:
     code: str = ""
     reason: str = ""
     waits_for: str = ""
-    result: Any = None
+    _value: Any = field(default=None, repr=False)
 
     @property
     def value(self) -> Any:
@@ -34,7 +34,7 @@ class Outcome:
         if self.status is not Status.COMPLETED:
             told = f": {self.reason}" if self.reason else ""
             raise RunUnfinished(f"Run {self.run!r} is {self.status}{told}; it has no value.")
-        return self.result
+        return self._value
 
 
 def outcome_of(view: RunView, codec: Codec[Any]) -> Outcome:
@@ -43,7 +43,7 @@ def outcome_of(view: RunView, codec: Codec[Any]) -> Outcome:
     if view.ended is not None:
         if view.status is Status.COMPLETED:
             assert view.last_value is not None  # the fold saw to it
-            return Outcome(run, view.status, result=codec.read(view.last_value, where=f"run {run!r}"))
+            return Outcome(run, view.status, _value=codec.read(view.last_value, where=f"run {run!r}"))
         return Outcome(run, view.status, view.ended.code, detail_of(view.last_value))
     if view.parked is not None:
         return Outcome(run, view.status, view.parked.code, detail_of(view.last_value), view.parked.waits_for)

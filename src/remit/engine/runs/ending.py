@@ -80,7 +80,7 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
             words = words_of_cancel(cancel.by, cancel.reason)
             return await finish(turn.attempt, ended("cancelled", words, item=cancel.item))
         await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt), is_post_seen=False)
-    return Outcome(attempt.run_id, Status.COMPLETED, result=result)
+    return Outcome(attempt.run_id, Status.COMPLETED, _value=result)
 
 
 async def finish(attempt: Attempt, halt: Halt) -> Outcome:

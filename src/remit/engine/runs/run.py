@@ -91,7 +91,7 @@ class Run:
 
         fn: a `@remit.effect`. request: what it is called with; its bytes are what is judged, approved and executed.
         rests_on: names of `run.evidence` that must hold, besides those that the contract demands.
-        Raises EffectFailed (declined, or known not to have happened), Denied (a person said no) and Conflict (its
+        Raises EffectDeclined, EffectDidNotHappen (both EffectFailed), Denied (a person said no) and Conflict (its
         business is another run's), which the flow may catch; ValueRefused, NameAmbiguous, CallRefused.
         """
         return self._made(self.effect_call(fn, request, rests_on=rests_on))
@@ -101,8 +101,8 @@ class Run:
     ) -> Coroutine[Any, Any, T]:
         """Write rows of your own, in the database that holds the journal, exactly once: `await run.transact(book, o)`.
 
-        fn: a `@remit.transaction`. Raises EffectFailed where it rolled back (it raised, or took too long), CallRefused
-        `transact.risk`, `transact.store`, `transact.function`, and as `effect` does.
+        fn: a `@remit.transaction`. Raises EffectDidNotHappen where it rolled back (it raised, or took too long),
+        CallRefused `transact.risk`, `transact.store`, `transact.function`, and as `effect` does.
         """
         return self._made(self.transact_call(fn, request, rests_on=rests_on))
 
