@@ -10,9 +10,11 @@ import pytest
 
 import remit
 from remit.engine.people.post import Letter, post
+from remit.engine.process.admit import Found
 from remit.engine.process.outcome import detail
 from remit.engine.process.taking import Taken, alone, taken
-from remit.facts.kinds import CancelAsked
+from remit.facts.entry import HEADER
+from remit.facts.kinds import CancelAsked, DoubtResolved
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Claim, RunRow, Store, Unit
 from tests.spec.conftest import Storage
@@ -33,13 +35,24 @@ async def waiting(run: remit.Run) -> None:
     await run.step(broken)
 
 
+@remit.effect
+async def pay(request: int, *, key: str) -> str:
+    raise ConnectionError("no answer")
+
+
+@remit.flow(contract=OPEN)
+async def paying(run: remit.Run) -> None:
+    await run.effect(pay, 1)
+
+
 class Watched:
-    """A store that lets somebody act once, just before a run is claimed or before the last entry of a turn."""
+    """A store that lets somebody act once, just before a claim or the last entry of a turn, or refuses to write."""
 
     def __init__(self, store: Store) -> None:
         self.inner = store
         self.before_claim: Act | None = None
         self.before_end: Act | None = None
+        self.refuses = ""  # a kind of entry
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -51,6 +64,8 @@ class Watched:
         return await self.inner.claim(claim)
 
     async def append(self, unit: Unit) -> None:
+        if self.refuses in {HEADER.read(entry.header).kind for entry in unit.entries}:
+            raise remit.StoreUnavailable("The disk is full; nothing was written.")
         if unit.move is not None and unit.move.release:
             act, self.before_end = self.before_end, None
             if act is not None:
@@ -63,9 +78,25 @@ async def parked(rt: remit.Runtime, run: str) -> None:
         await rt.run(waiting, id=run)
 
 
+async def doubtful(rt: remit.Runtime, run: str) -> None:
+    assert (await rt.run(paying, id=run)).status == "in_doubt"
+
+
 async def elsewhere(rt: remit.Runtime, run: str) -> None:
     """Somebody else's wish, as it arrives from another process."""
     await post(rt._ready(), run, by=BEN, write=lambda _: Letter(CancelAsked(), detail("")))
+
+
+async def found_out(rt: remit.Runtime, run: str) -> None:
+    """Somebody's word about the payment, as it arrives from another process."""
+
+    def word(found: Found) -> Letter:
+        intention = found.view.boundary.effects["pay"].intention
+        return Letter(
+            DoubtResolved(call="pay", intended=intention, state="ok"), b'{"evidence":"seen","outcome":"paid"}'
+        )
+
+    await post(rt._ready(), run, by=BEN, write=word)
 
 
 async def test_a_second_cancelling_takes_the_run_from_no_other_of_its_process():  # proves: RUN-14, OWN-1
@@ -119,3 +150,38 @@ async def test_one_caller_of_a_process_has_its_turn_at_a_run(storage: Storage): 
                 await rt.resume("r", waiting, wait=False)
         async with taken(host, found) as late:
             assert late == found.row  # somebody took it since
+
+
+async def test_who_posts_while_a_cancelled_run_parks_in_doubt_is_heard():  # proves: RUN-14, FX-10
+    store = Watched(MemoryStore())
+    async with remit.open(store) as rt:
+        await doubtful(rt, "r")
+        store.before_end = partial(elsewhere, rt, "r")
+        outcome = await rt.cancel("r", by=ANN)
+        assert (outcome.status, outcome.waits_for) == ("in_doubt", "doubt")
+        assert len((await rt.read("r")).post) == 2
+        assert await rt.verify("r") is None
+
+
+async def test_a_doubt_that_is_resolved_while_a_cancelled_run_parks_lets_it_end():  # proves: RUN-14, FX-9, FX-10
+    store = Watched(MemoryStore())
+    async with remit.open(store) as rt:
+        await doubtful(rt, "r")
+        store.before_end = partial(found_out, rt, "r")
+        outcome = await rt.cancel("r", by=ANN)
+        assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
+        assert await rt.verify("r") is None
+
+
+@pytest.mark.parametrize("act", ["resume", "cancel"])
+async def test_a_store_that_fails_before_the_flow_begins_is_told_as_such(act: str):  # proves: RUN-15, FX-9
+    store = Watched(MemoryStore())
+    async with remit.open(store) as rt:
+        await doubtful(rt, "r")
+        await found_out(rt, "r")
+        store.refuses = "EffectSettled"
+        with pytest.raises(remit.StoreUnavailable, match="The disk is full"):
+            await (rt.resume("r", paying) if act == "resume" else rt.cancel("r", by=ANN))
+        assert (await rt.show("r")).row.worker is None
+        store.refuses = ""
+        assert (await rt.cancel("r", by=ANN)).status == "cancelled"

@@ -16,6 +16,7 @@ from remit.engine.runs.unattended import end_unattended
 from remit.facts.kinds import CancelAsked
 from remit.facts.machine import ENDED
 from remit.facts.value import codec_for
+from remit.store.protocol import RunRow
 
 _UNTYPED = codec_for(object)
 
@@ -30,7 +31,8 @@ async def cancel(host: Host, run: str, *, by: str, reason: str) -> Outcome:
         if found.view.status in ENDED:
             return outcome_of(found.view, _UNTYPED)
         async with taken(host, found) as hold:
-            if isinstance(hold, Taken):
-                return await end_unattended(host, hold)
-        if hold is not None:  # whoever is at it hears of it
+            told = await end_unattended(host, hold) if isinstance(hold, Taken) else None
+        if isinstance(told, Outcome):
+            return told
+        if isinstance(hold, RunRow):  # whoever is at it hears of it
             return outcome_of((await find(host, run)).view, _UNTYPED)

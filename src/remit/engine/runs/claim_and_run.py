@@ -28,6 +28,7 @@ from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.watch import is_parked, until_free
 from remit.engine.turn.closing import AttemptClosed, is_closing
+from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn
 from remit.errors import (
@@ -35,7 +36,6 @@ from remit.errors import (
     DefinitionIncompatible,
     Denied,
     LeaseHeld,
-    Moved,
     RunAbsent,
     ValueUnreadable,
 )
@@ -50,19 +50,16 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
     await host.introduce()
     has_waited = False
     while True:
-        told: Outcome | RunRow | asyncio.Event | None
+        told: Outcome | Again | RunRow | asyncio.Event
         with alone(host, order.run) as taker:
             if isinstance(taker, Taker):
-                try:
-                    told = await _try_attempt(host, taker, flow, order, has_waited=has_waited)
-                except Moved:
-                    continue  # somebody answered while it parked
+                told = await _try_attempt(host, taker, flow, order, has_waited=has_waited)
             else:
                 await _check_known(host, flow, order)
                 told = taker
         if isinstance(told, Outcome):
             return told
-        if told is None:
+        if isinstance(told, Again):
             continue
         if not is_waiting:
             holder = f"worker {told.worker}" if isinstance(told, RunRow) else "this process"
@@ -73,8 +70,8 @@ async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting
 
 async def _try_attempt(
     host: Host, taker: Taker, flow: Flow[Any], order: Order, *, has_waited: bool
-) -> Outcome | RunRow | None:
-    """The outcome; or the row of a run that another worker holds; or None where it moved while it was looked at.
+) -> Outcome | Again | RunRow:
+    """The outcome; the row of a run that another worker holds; Again where it moved while it was looked at, or parked.
 
     has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
     """
@@ -85,7 +82,7 @@ async def _try_attempt(
         if found.view.status in ENDED or (has_waited and is_parked(found)):
             return outcome_of(found.view, flow.result_codec)
         taken = await taker.take(found)
-    return await _hold_and_run(host, flow, taken) if isinstance(taken, Taken) else taken
+    return await _hold_and_run(host, flow, taken) if isinstance(taken, Taken) else taken or Again()
 
 
 async def _opened(host: Host, taker: Taker, flow: Flow[Any], order: Order) -> Taken | None:
@@ -107,7 +104,7 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
     check_order(found.view, flow, order)
 
 
-async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome:
+async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | Again:
     """One attempt under a lease that was just granted."""
     run_key = taken.row.run_key
     started = AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker)
@@ -120,7 +117,7 @@ async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome:
             del host.to_tell[run_key]
 
 
-async def _run_flow(turn: Turn) -> Outcome:
+async def _run_flow(turn: Turn) -> Outcome | Again:
     attempt, flow = turn.attempt, turn.flow
     cancelled_before = _times_cancelled()
     try:
@@ -149,7 +146,7 @@ async def _run_flow(turn: Turn) -> Outcome:
         raise
 
 
-async def _halted(turn: Turn, exc: BaseException) -> Outcome:
+async def _halted(turn: Turn, exc: BaseException) -> Outcome | Again:
     """The flow did not end by itself: it was told to stop, or what it stands on is lost."""
     attempt = turn.attempt
     if attempt.closed_by is None and attempt.halted is not None:

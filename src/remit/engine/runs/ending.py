@@ -37,7 +37,7 @@ from remit.facts.machine import Status
 from remit.store.marks import Announce, CloseAsk, Mark
 
 
-async def begin(turn: Turn, *, is_new: bool) -> Outcome | None:
+async def begin(turn: Turn, *, is_new: bool) -> Outcome | Again | None:
     """The gate before anything of the flow runs; None where it may, or where it may only settle what is in doubt.
 
     is_new: the run was opened for this turn, so that the newest authority and the clock were looked at just now.
@@ -57,7 +57,7 @@ async def begin(turn: Turn, *, is_new: bool) -> Outcome | None:
     return None if halt is None else await finish(turn.attempt, halt)
 
 
-async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
+async def complete(turn: Turn, data: bytes, result: Any) -> Outcome | Again:
     """The flow returned."""
     attempt = turn.attempt
     await attempt.drain()
@@ -83,8 +83,8 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome:
     return Outcome(attempt.run_id, Status.COMPLETED, _value=result)
 
 
-async def finish(attempt: Attempt, halt: Halt) -> Outcome:
-    """Write why the turn ends. What is under way at the outside is let finish first."""
+async def finish(attempt: Attempt, halt: Halt) -> Outcome | Again:
+    """Write why the turn ends. What is under way at the outside is let finish first. Again: another turn begins."""
     await attempt.drain()
     if attempt.closed_by is not None:
         raise attempt.closed_by
@@ -95,7 +95,7 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome:
         halt = _doubtful(attempt, halt)
     if isinstance(halt, Again):
         if not attempt.boundary.in_doubt:
-            raise Moved("turn")
+            return halt
         halt = _doubtful(attempt)
     if isinstance(halt, Parked):
         return await _park(attempt, halt)
@@ -105,7 +105,7 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome:
     return Outcome(attempt.run_id, halt.status, halt.fact.code, words)
 
 
-async def _park(attempt: Attempt, halt: Parked) -> Outcome:
+async def _park(attempt: Attempt, halt: Parked) -> Outcome | Again:
     """The run waits. A turn that found nothing new writes nothing: it only gives the lease back.
 
     Whatever else it waits for, a run with an effect in doubt is found among those in doubt.
@@ -119,9 +119,9 @@ async def _park(attempt: Attempt, halt: Parked) -> Outcome:
         fact = RunParked(code=halt.code, waits_for=halt.waits_for)
         try:
             await attempt.end(fact, words)
-        except Moved:  # somebody answered while it parked: the next turn takes that up
+        except Moved:
             await attempt.end(fact, words, is_post_seen=False)
-            raise
+            return Again()
     return outcome
 
 
@@ -164,7 +164,7 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> N
     await attempt.end(RunParked(code=why.code, waits_for=waits_for), words, is_post_seen=False)
 
 
-async def deny(turn: Turn, exc: Denied) -> Outcome:
+async def deny(turn: Turn, exc: Denied) -> Outcome | Again:
     """A denial that the flow did not catch."""
     code = "denied" if exc.code == "approval.denied" else exc.code.replace(".", "_")
     return await finish(turn.attempt, ended(code, exc.message))

@@ -16,6 +16,7 @@ from typing import Any
 from remit.engine.process.host import Host
 from remit.engine.process.taking import Taken
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import Again
 from remit.errors import LeaseLost, StoreError
 from remit.facts.entry import Pen
@@ -38,13 +39,17 @@ async def held(
     attempt.start(started)
     try:
         yield attempt
-        await _hand_back(host, attempt, None)
+        attempt.over()
+        await _hand_back(host, attempt)
     except BaseException as exc:
         try:
             await _see_through(attempt)
         finally:
             attempt.close(exc)
-            await _hand_back(host, attempt, exc)
+            await _hand_back(host, attempt)
+        why = attempt.closed_by
+        if isinstance(exc, AttemptClosed) and why is not None and why is not exc:
+            raise why from why.__cause__  # a signal to the calls of a flow is no answer to the caller of a run
         raise
     finally:
         host.keeper.drop(lease)
@@ -61,11 +66,11 @@ async def _see_through(attempt: Attempt) -> None:
         await attempt.drain()
 
 
-async def _hand_back(host: Host, attempt: Attempt, why: BaseException | None) -> None:
+async def _hand_back(host: Host, attempt: Attempt) -> None:
     """Give back a lease that no entry gave back: it found nothing new, was cancelled, or can't write its end."""
-    if attempt.has_ended or isinstance(why, LeaseLost):
+    if attempt.has_ended or isinstance(attempt.closed_by, LeaseLost):
         return
     try:
         await host.store.release(attempt.lease.run_key, attempt.lease.epoch)
     except StoreError:
-        return  # the lease runs out by itself; `why` is what the caller must hear
+        return  # the lease runs out by itself; why the turn was closed is what the caller must hear

@@ -9,13 +9,13 @@ from remit.engine.process.outcome import Outcome
 from remit.engine.process.taking import Taken
 from remit.engine.runs.ending import finish
 from remit.engine.runs.holding import held
-from remit.engine.turn.halt import ended
+from remit.engine.turn.halt import Again, ended
 from remit.engine.turn.posts import words_of_cancel
 from remit.facts.kinds import AttemptStarted
 
 
-async def end_unattended(host: Host, taken: Taken) -> Outcome:
-    """End a run that somebody cancelled; in doubt it waits."""
+async def end_unattended(host: Host, taken: Taken) -> Outcome | Again:
+    """End a run that somebody cancelled; in doubt it waits. Again: somebody posted meanwhile, who is to be heard."""
     cancel = taken.view.boundary.cancel
     assert cancel is not None
     pinned = taken.view.opened.contract

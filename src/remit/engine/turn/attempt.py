@@ -265,6 +265,10 @@ class Attempt:
         # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.
         await self.writer.append_if(drafts, conditions, Move(status, fact.code, release=True), is_stoppable=False)
         self.has_ended = True
+        self.over()
+
+    def over(self) -> None:
+        """The turn ended: calls that its flow left behind raise, and nothing more is written."""
         hint = "Await every call before the flow returns; one that it leaves behind comes too late."
         why = "The attempt had ended when this call came; nothing was written."
         self.close(CallRefused(why, code="attempt.ended", hint=hint))

@@ -2,7 +2,7 @@
 
     Parked    the run waits: for mended code, a person's answer, an effect in doubt, evidence, or the gate
     Ended     the run is over
-    Again     the flow is begun anew, in another turn
+    Again     the run is taken up anew, in another turn
 
 A halt lets what is under way at the outside finish and be settled; only then is it written.
 """
@@ -53,7 +53,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The flow is begun anew in a turn of its own: it gave up a call that was under way outside."""
+    """The run is taken up anew in another turn, at once.
+
+    The flow gave up a call that was under way outside, or somebody answered while the run parked.
+    """
 
 
 Halt = Parked | Ended | Again
