@@ -282,15 +282,15 @@ async def test_what_is_no_call_is_refused_before_any_call_beside_it_begins(stora
 
     @remit.flow(contract=OPEN)
     async def listed(run: remit.Run) -> None:
-        await run.gather(run.step(fetch), [run.call(fetch)])  # type: ignore[arg-type]
+        await run.gather(run.step(fetch), [7])  # type: ignore[arg-type]
 
     @remit.flow(contract=OPEN)
     async def raced(run: remit.Run) -> None:
-        await run.first(run.step(fetch), run.call(fetch))  # type: ignore[arg-type]
+        await run.first(run.step(fetch), 7)  # type: ignore[arg-type]
 
     @remit.flow(contract=OPEN)
     def plain(run: remit.SyncRun) -> None:
-        run.gather(run.call(fetch), 5)  # type: ignore[arg-type]
+        run.gather(run.step_call(fetch), 5)  # type: ignore[arg-type]
 
     async with storage.open() as rt:
         for flow in (listed, raced, plain):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
+import warnings
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
@@ -31,8 +33,8 @@ def test_a_plain_flow_resumes_like_any_other(storage: Storage):  # proves: RUN-1
     @remit.flow(contract=OPEN)
     def plain(run: remit.SyncRun, names: list[str]) -> list[str]:
         got = [run.step(fetch, name) for name in names]
-        got += run.gather(run.call(fetch, "x"), run.call(fetch, "y"))
-        got.append(run.first(run.call(fetch, "z")))
+        got += run.gather(run.step_call(fetch, "x"), run.step_call(fetch, "y"))
+        got.append(run.first(run.step_call(fetch, "z")))
         got.append(run.branch("b").step(fetch, "in b"))
         assert run.now() == run.now() or run.random() != run.random() or run.uuid() != run.uuid()
         if is_broken:
@@ -47,6 +49,56 @@ def test_a_plain_flow_resumes_like_any_other(storage: Storage):  # proves: RUN-1
         assert rt.run_sync(plain, ["a", "b"], id="r").value == ["A", "B", "X", "Y", "Z", "IN B"]
         assert sorted(rt.show_sync("r").view.calls)[:3] == ["b/fetch", "fetch", "fetch#2"]
     assert sorted(ran) == ["a", "b", "in b", "x", "y", "z"]
+
+
+async def test_a_named_call_that_nothing_waits_for_is_refused(storage: Storage):  # proves: RUN-10
+    ran: list[str] = []
+    is_mended = False
+
+    def pay() -> None:
+        ran.append("pay")
+
+    @remit.flow(contract=OPEN)
+    def forgetful(run: remit.SyncRun) -> None:
+        call = run.step_call(pay)
+        if is_mended:
+            run.gather(call)
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.CallRefused) as refused:
+            await rt.run(forgetful, id="r")
+        assert (refused.value.code, ran) == ("call.unawaited", [])
+        is_mended = True
+        assert (await rt.run(forgetful, id="r")).status == "completed"
+    assert ran == ["pay"]
+
+
+@pytest.mark.parametrize("is_plain", [True, False])
+async def test_a_flow_that_stops_between_a_call_and_its_wait_warns_of_nothing(is_plain: bool):  # proves: RUN-10
+    def stop() -> None:
+        raise RuntimeError("here")
+
+    @remit.flow(contract=OPEN, name="flow")
+    def plain(run: remit.SyncRun) -> None:
+        call = run.step_call(print)
+        run.step(stop)
+        run.gather(call)
+
+    @remit.flow(contract=OPEN, name="flow")
+    async def on_loop(run: remit.Run) -> None:
+        call = run.step(print)
+        await run.step(stop)
+        await call
+
+    flow = plain if is_plain else on_loop
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        async with remit.open("memory:") as rt:
+            with pytest.raises(remit.StepError):
+                await rt.run(flow, id="r")
+            assert (await rt.check("r", flow)).fit == "compatible"
+        gc.collect()
+    assert [str(each.message) for each in told] == []
 
 
 async def test_a_sync_call_inside_a_running_loop_names_its_async_twin(storage: Storage):  # proves: RUN-10

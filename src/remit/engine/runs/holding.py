@@ -3,7 +3,7 @@
     async with held(host, taken, started, main=...) as attempt: ...
 
 However the block ends, what the attempt began outside is seen through first, the lease is given
-back unless its last entry did that, and it is renewed no more.
+back unless its last entry did that, and it is renewed no more. Calls that never began never do.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ async def held(
             raise why from why.__cause__  # a signal to the calls of a flow is no answer to the caller of a run
         raise
     finally:
+        attempt.drop_unbegun()
         host.keeper.drop(lease)
 
 

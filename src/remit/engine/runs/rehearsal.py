@@ -102,6 +102,7 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
     turn = Turn(host, flow, attempt)
     fit = await _fit(turn, view)
+    attempt.drop_unbegun()
     return Rehearsed(fit, turn, getattr(attempt, "wish", None))
 
 

@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
 from remit.authority.rule import Approval
@@ -21,7 +21,6 @@ from remit.engine.declared.flow import step_of
 from remit.engine.declared.place import check_in_flow
 from remit.engine.declared.sink import Effect
 from remit.engine.turn import draw, wait
-from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.step import perform
 from remit.engine.turn.turn import Turn
 from remit.errors import CallRefused, NameAmbiguous
@@ -61,11 +60,12 @@ class Names:
 class Run:
     """A run, as its asynchronous flow sees it."""
 
-    __slots__ = ("_attempt", "_names", "_turn")
+    __slots__ = ("_at_once", "_attempt", "_names", "_turn")
 
-    def __init__(self, turn: Turn, names: Names | None = None) -> None:
+    def __init__(self, turn: Turn, names: Names | None = None, at_once: AtOnce | None = None) -> None:
+        """at_once: how something is done in the loop, where alone entries are sealed; None for a flow that is there."""
         self._turn, self._attempt = turn, turn.attempt
-        self._names = names or Names()
+        self._names, self._at_once = names or Names(), at_once or _here
 
     @property
     def id(self) -> str:
@@ -84,7 +84,9 @@ class Run:
         fn: a `@remit.step`, or a plain named function, asynchronous or not.
         Raises StepError where the step raised, NameAmbiguous, CallRefused.
         """
-        return self._made(self.call(fn, *args, **kwargs))
+        step = step_of(fn)
+        name = self._take(step.name)
+        return self._made(name, perform(self._attempt, step, name, (args, kwargs), self._turn.host.threads))
 
     def effect(self, fn: Effect[T], request: Any, /, *, rests_on: Collection[str] = ()) -> Coroutine[Any, Any, T]:
         """Reach the outside world, behind the gate: `await run.effect(place_order, order, rests_on=["quote"])`.
@@ -94,7 +96,13 @@ class Run:
         Raises EffectDeclined, EffectDidNotHappen (both EffectFailed), Denied (a person said no) and Conflict (its
         business is another run's), which the flow may catch; ValueRefused, NameAmbiguous, CallRefused.
         """
-        return self._made(self.effect_call(fn, request, rests_on=rests_on))
+        given: object = fn
+        if not isinstance(given, Effect):
+            hint = "Declare it with `@remit.effect`."
+            raise CallRefused(f"{fn!r} is no effect; nothing was done.", code="call.no_effect", hint=hint)
+        name = self._take(fn.name)
+        data = effect.request_of(fn, name, request)  # now: what the caller changes later is another request
+        return self._made(name, effect.perform(self._turn, fn, name, data, tuple(rests_on)))
 
     def transact(
         self, fn: Transaction[T], request: Any, /, *, rests_on: Collection[str] = ()
@@ -104,7 +112,13 @@ class Run:
         fn: a `@remit.transaction`. Raises EffectDidNotHappen where it rolled back (it raised, or took too long),
         CallRefused `transact.risk`, `transact.store`, `transact.function`, and as `effect` does.
         """
-        return self._made(self.transact_call(fn, request, rests_on=rests_on))
+        given: object = fn
+        if not isinstance(given, Transaction):
+            hint = "Declare it with `@remit.transaction`."
+            raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
+        name = self._take(fn.name)
+        data = effect.request_of(fn, name, request)
+        return self._made(name, transaction.perform(self._turn, fn, name, data, tuple(rests_on)))
 
     def approve(
         self,
@@ -122,10 +136,10 @@ class Run:
 
         payload: what they are shown, byte for byte. While nobody has answered, the run waits and holds nothing.
         """
-        call = self.approve_call(
-            name, payload, roles=roles, within=within, rests_on=rests_on, alone=alone, immaterial=immaterial
-        )
-        return self._made(call)
+        approval = Approval(roles, within, alone=alone, immaterial=immaterial)
+        call = self._take(check_name(name, "name of a question"))
+        data = approve.payload_of(call, payload)
+        return self._made(call, approve.perform(self._turn, call, data, approval, tuple(rests_on)))
 
     def evidence(
         self,
@@ -142,68 +156,12 @@ class Run:
         as_of: aware. again: takes it again, without arguments; called at the gate after a pause, or when it is stale.
         """
         check_in_flow("run.evidence")
-        call = self._names.take(f"run.evidence.{branch_segment(name)}")
-        evidence.take(self._turn, call, name, value, as_of=as_of, fresh_for=fresh_for, again=again)
-
-    def call(self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """Name a call of a step without beginning it."""
-        step = step_of(fn)
-        name = self._take(step.name)
-        return Call(
-            self._attempt, name, lambda: perform(self._attempt, step, name, (args, kwargs), self._turn.host.threads)
-        )
-
-    def effect_call(self, fn: Effect[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
-        """Name a call of an effect without beginning it."""
-        if not isinstance(fn, Effect):
-            raise CallRefused(
-                f"{fn!r} is no effect; nothing was done.",
-                code="call.no_effect",
-                hint="Declare it with `@remit.effect`.",
-            )
-        name, names = self._take(fn.name), tuple(rests_on)
-        data = effect.request_of(fn, name, request)  # now: what the caller changes later is another request
-        return Call(self._attempt, name, lambda: effect.perform(self._turn, fn, name, data, names))
-
-    def transact_call(self, fn: Transaction[Any], request: Any, /, *, rests_on: Collection[str] = ()) -> Call:
-        """Name a transaction without beginning it."""
-        given: object = fn
-        if not isinstance(given, Transaction):
-            hint = "Declare it with `@remit.transaction`."
-            raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
-        name, names = self._take(fn.name), tuple(rests_on)
-        data = effect.request_of(fn, name, request)
-        return Call(self._attempt, name, lambda: transaction.perform(self._turn, fn, name, data, names))
-
-    def approve_call(
-        self,
-        name: str,
-        payload: Any,
-        /,
-        *,
-        roles: Collection[str],
-        within: timedelta,
-        rests_on: Collection[str] = (),
-        alone: bool = False,
-        immaterial: Collection[str] = (),
-    ) -> Call:
-        """Name a question without asking it."""
-        approval = Approval(roles, within, alone=alone, immaterial=immaterial)
-        path_, names = self._take(check_name(name, "name of a question")), tuple(rests_on)
-        data = approve.payload_of(path_, payload)
-        return Call(self._attempt, path_, lambda: approve.perform(self._turn, path_, data, approval, names))
-
-    def _take(self, base: str) -> str:
-        check_in_flow(base)
-        return self._names.take(base)
-
-    def _made(self, call: Call) -> Coroutine[Any, Any, Any]:
-        begun = self._attempt.unbegun[call.name] = call.begin()
-        return begun
+        call, turn = self._names.take(f"run.evidence.{branch_segment(name)}"), self._turn
+        self._at_once(lambda: evidence.take(turn, call, name, value, as_of=as_of, fresh_for=fresh_for, again=again))
 
     def branch(self, name: str) -> Run:
         """The same run under a path of its own, for calls that another task makes: `run.branch("supplier-a")`."""
-        return Run(self._turn, self._names.branch(name))
+        return Run(self._turn, self._names.branch(name), self._at_once)
 
     async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
         """Wait for all calls; their outcomes in order. Every one is let finish before the first failure is raised."""
@@ -211,31 +169,45 @@ class Run:
 
     def first(self, *calls: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
         """The outcome of the call that finishes first; the winner is recorded and the others are cancelled."""
-        check_in_flow("run.first")
-        return wait.first(self._attempt, self._names.take("run.first"), calls)
+        return wait.first(self._attempt, self._take("run.first"), calls)
 
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""
-        check_in_flow("run.now")
-        return draw.now(self._attempt, self._names.take("run.now"), self._turn.host.clock)
+        name = self._take("run.now")
+        return self._at_once(lambda: draw.now(self._attempt, name, self._turn.host.clock))
 
     def random(self) -> float:
         """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""
-        check_in_flow("run.random")
-        return draw.random_number(self._attempt, self._names.take("run.random"))
+        name = self._take("run.random")
+        return self._at_once(lambda: draw.random_number(self._attempt, name))
 
     def uuid(self) -> UUID:
         """A random UUID; recorded, so a replay gets the same."""
-        check_in_flow("run.uuid")
-        return draw.new_uuid(self._attempt, self._names.take("run.uuid"))
+        name = self._take("run.uuid")
+        return self._at_once(lambda: draw.new_uuid(self._attempt, name))
+
+    def _take(self, base: str) -> str:
+        check_in_flow(base)
+        return self._names.take(base)
+
+    def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        self._attempt.unbegun[name] = call
+        return call
 
 
-class Call(NamedTuple):
-    """A call that was named and not begun, for `SyncRun.gather` and `SyncRun.first`."""
+class AtOnce(Protocol):
+    """Does something in the loop, and gives what came of it."""
 
-    attempt: Attempt
-    name: str
-    begin: Callable[[], Coroutine[Any, Any, Any]]  # the coroutine that makes the call
+    def __call__(self, make: Callable[[], T], /) -> T: ...
+
+
+def from_thread(run: Run, at_once: AtOnce) -> Run:
+    """The same run with the same names, for a flow that is not in the loop."""
+    return Run(run._turn, run._names, at_once)
+
+
+def _here(make: Callable[[], T], /) -> T:
+    return make()
 
 
 def _caller() -> object:

@@ -13,8 +13,8 @@ loses therefore closes its attempt, because everything sealed after it would los
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Coroutine, Sequence
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any, NoReturn
 
 from remit.engine.process.hours import Hours
@@ -166,15 +166,20 @@ class Attempt:
 
     def check_awaited(self) -> None:
         """Raises CallRefused where the flow returned and a call that it made was never awaited."""
-        left = [name for name, call in self.unbegun.items() if inspect.getcoroutinestate(call) == inspect.CORO_CREATED]
-        for name in left:
-            self.unbegun[name].close()
+        left = self.drop_unbegun()
         if left:
             raise CallRefused(
                 f"{', '.join(left)} of run {self.run_id!r} was called and never awaited, so it never ran.",
                 code="call.unawaited",
-                hint="Await it, `await run.step(...)`, and call again with the same id.",
+                hint="Await it, `await run.step(...)`, or hand it to `run.gather`, and call again with the same id.",
             )
+
+    def drop_unbegun(self) -> list[str]:
+        """Give up the calls that the flow made and never awaited; their names."""
+        calls = [(name, call) for name, call in self.unbegun.items() if getcoroutinestate(call) == CORO_CREATED]
+        for _, call in calls:
+            call.close()
+        return [name for name, _ in calls]
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Let an entry become durable with the next append. Raises AttemptClosed under a clock that is not believed."""
