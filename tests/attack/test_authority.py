@@ -13,11 +13,15 @@ from msgspec.structs import replace
 
 import remit
 from remit.authority.directory import AUTHORITY
+from remit.engine.process import incidents
+from remit.engine.process.incidents import INCIDENTS
 from remit.engine.process.standing import act
 from remit.facts.kinds import PolicySet, RoleGranted
 from remit.facts.rules import PolicyPin
 from tests.attack.siege import Siege
-from tests.support.office import DORA, ORDER, ROOT, Office, answer, staffed
+from tests.spec.conftest import Storage
+from tests.support.office import BUYER, DORA, ORDER, ROOT, Office, answer, staffed
+from tests.support.vault import Vault
 
 # -- what can't be read again is not written --------------------------------------------------------------------------
 
@@ -55,3 +59,101 @@ async def test_an_act_reads_its_own_bytes_back_before_they_are_written(fact: Any
         assert refused.value.code == "fact.form"
         assert (await rt.authority()).version == before
         assert await rt.verify(AUTHORITY) is None
+
+
+# -- the row of a journal of Remit's own ------------------------------------------------------------------------------
+
+
+async def test_a_directory_that_was_marked_as_set_aside_lets_nothing_proceed(
+    lasting: Storage,
+):  # proves: GATE-5, LOG-10
+    """No revocation could be written behind the mark: so nothing is paid either, also by a process that knew better."""
+    office, vault = Office(), Vault(lasting.make(None))
+    async with lasting.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+    await mark(vault, AUTHORITY)
+
+    async with lasting.open() as rt:
+        outcome = await office.go(rt)
+        assert (outcome.waits_for, outcome.code) == ("gate", "authority.unreadable")
+        assert "marked as set aside" in outcome.reason
+        refused: list[Any] = [
+            rt.revoke(DORA, "director", by=ROOT),
+            rt.disable(BUYER, by=ROOT),
+            rt.set_policy({"version": "1", "forbid": ["pay"]}, by=ROOT),
+        ]
+        for call in refused:
+            with pytest.raises(remit.AuthorityUnreadable, match="marked as set aside"):
+                await call
+        (found,) = (found for found in await rt.doctor() if found.name == "own journals")
+        assert not found.ok and "'remit:authority' is marked as set aside" in found.seen
+        assert await rt.verify(AUTHORITY) is None  # its bytes are right
+        await rt.lift(AUTHORITY, by=ROOT, reason="found who did it")
+        await rt.revoke(DORA, "director", by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+        assert all(found.ok for found in await rt.doctor() if found.name == "own journals")
+    assert office.sent == []
+
+
+async def test_a_mark_that_comes_while_a_process_knows_the_directory_stops_it_too(database: Storage):  # proves: GATE-5
+    office, vault = Office(), Vault(database.make(None))
+    async with database.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        await mark(vault, AUTHORITY)
+        assert (await office.go(rt)).code == "authority.unreadable"
+    assert office.sent == []
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [{"status": "completed"}, {"code": "x"}, {"by": "user:evil"}, {"opened_at": 5}, {"window_end": 0}],
+    ids=lambda edit: next(iter(edit)),
+)
+@pytest.mark.parametrize("journal", [AUTHORITY, INCIDENTS])
+async def test_an_edited_column_of_its_row_is_found(journal: str, edit: Any, on_sqlite: Siege):  # proves: LOG-4, LOG-10
+    place, vault = on_sqlite.place, on_sqlite.vault
+    async with place.open() as rt:
+        await staffed(rt)
+        await set_one_aside(rt)
+    ledger = await vault.read()
+    ledger[journal].row |= edit
+    await vault.write(ledger)
+    async with place.open() as rt:
+        found = await rt.verify(journal)
+        assert found is not None
+        assert (found.code, found.run) == ("run.index", journal)
+        assert [found.name for found in await rt.doctor() if not found.ok and found.name == "own journals"]
+        if journal == AUTHORITY:
+            with pytest.raises(remit.AuthorityUnreadable):
+                await rt.authority()
+
+
+async def test_incidents_that_were_marked_as_set_aside_are_named(on_sqlite: Siege):  # proves: LOG-3, LOG-10
+    """Nothing can be noted there any more, and a lift is a note: that row has to be set right by hand."""
+    async with on_sqlite.place.open() as rt:
+        await set_one_aside(rt)
+    await mark(on_sqlite.vault, INCIDENTS)
+    async with on_sqlite.place.open() as rt:
+        with pytest.raises(remit.Tampered, match="marked as set aside") as refused:
+            await rt.lift(INCIDENTS, by=ROOT, reason="it will be fine")
+        assert refused.value.run == INCIDENTS
+        (found,) = (found for found in await rt.doctor() if found.name == "own journals")
+        assert not found.ok and "'remit:incidents' is marked" in found.seen
+
+
+async def mark(vault: Vault, journal: str) -> None:
+    """The flag that sets a run aside, written by hand."""
+    ledger = await vault.read()
+    ledger[journal].row["quarantined"] = True
+    await vault.write({journal: ledger[journal]})
+
+
+async def set_one_aside(rt: remit.Runtime) -> None:
+    """So that there are incidents."""
+    office = Office(resume="anyone")
+    await office.go(rt, "r-0")
+    await incidents.quarantine(rt._ready(), (await rt.read("r-0")).row, remit.Tampered("For a trial."))

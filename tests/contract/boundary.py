@@ -411,7 +411,7 @@ class BoundaryContract:
         authority = await open_authority(store)
         for _ in range(2):
             row = await row_of(store, AUTHORITY)
-            assert await store.peek(row.run_key) == (row.seq, row.head, clock.now())
+            assert await store.peek(row.run_key) == (row.seq, row.head, False, clock.now())
             clock.move(timedelta(seconds=1))
             await store.append(authority.step())
         assert await store.peek(999_999) is None

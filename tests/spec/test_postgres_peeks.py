@@ -26,7 +26,7 @@ class Journals:
 
     async def read(self, run_keys: list[int]) -> dict[int, Peek]:
         self.asked.append(run_keys)
-        found = {key: Peek(self.seqs[key], b"", 0) for key in run_keys if key in self.seqs}
+        found = {key: Peek(self.seqs[key], b"", False, 0) for key in run_keys if key in self.seqs}
         failure = self.failure
         await self.answers.acquire()
         if failure is not None:

@@ -9,15 +9,16 @@ from remit.authority.describe import describe
 from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine.process import admit, incidents
 from remit.engine.process.host import Host
-from remit.engine.process.journal import heads_of, identity_of, read_journal
+from remit.engine.process.journal import heads_of, identity_of
 from remit.engine.process.outcome import detail_of
+from remit.engine.process.reserved import check_not_set_aside, read_own
 from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
-from remit.store.protocol import RunRow, Stored
+from remit.store.protocol import Checkup, RunRow, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,28 @@ def verified(origin: str, stored: Stored) -> RunView | None:
     if name == incidents.INCIDENTS:
         incidents.verify(origin, stored)
     elif name == AUTHORITY:
-        fold_authority(read_journal(origin, stored)[1].main)
+        fold_authority(read_own(origin, stored))
     else:
         return admit.verify(origin, stored)
     return None
+
+
+async def examine_own(host: Host) -> Checkup:
+    """What `doctor` says about Remit's own journals, on which everything else rests."""
+    seen, hint = [], ""
+    for name in (AUTHORITY, incidents.INCIDENTS):
+        row = await host.store.read_row(host.tenant, name)
+        stored = await host.store.read_run(row.run_key) if row is not None else None
+        if stored is None:
+            continue
+        try:
+            verified(host.store.ledger.origin, stored)
+            check_not_set_aside(stored.row)
+            seen.append(f"{name} verifies")
+        except RemitError as exc:
+            seen.append(f"{name}: {exc.message}")
+            hint = hint or exc.hint
+    return Checkup("own journals", not hint, "; ".join(seen) or "there are none yet", hint)
 
 
 async def authority_of(host: Host) -> Authority | None:

@@ -22,7 +22,7 @@ from remit.engine.declared.flow import Flow
 from remit.engine.people.cancelling import cancel
 from remit.engine.people.recount import recount
 from remit.engine.process import incidents
-from remit.engine.process.admit import Found, Order, check_flow, check_order, find, open_run, read_stored, verify
+from remit.engine.process.admit import Found, Order, check_flow, check_order, find, open_run, read_stored
 from remit.engine.process.host import WholeClock
 from remit.engine.process.lease import LEASE_MS_DEFAULT
 from remit.engine.process.outcome import Outcome, outcome_of
@@ -31,7 +31,7 @@ from remit.engine.runs.dry import Judged, judge_dry
 from remit.engine.runs.rehearsal import Compatibility, rehearse
 from remit.engine.runs.watch import wait_for
 from remit.errors import Refused, Tampered, ValueRefused
-from remit.faces.explain import Explanation, Why, authority_of, explain, verified, why
+from remit.faces.explain import Explanation, Why, authority_of, examine_own, explain, verified, why
 from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.machine import Status
@@ -178,13 +178,13 @@ class Runtime(People):
         if not stored.row.quarantined:
             hint = f"See `remit why {shlex.quote(id)}` for where it stands."
             raise Refused(f"Run {id!r} is not quarantined; nothing was done.", code="run.not_quarantined", hint=hint)
-        verify(host.store.ledger.origin, stored)
+        verified(host.store.ledger.origin, stored)
         await incidents.lift(host, stored.row, by=by, reason=reason)
 
     async def doctor(self) -> builtins.list[Checkup]:
         """What is right and wrong with the store, and with what stands in it beside the journals. Changes nothing."""
         host = self._ready()
-        return [*await host.store.examine(), *await recount(host)]
+        return [*await host.store.examine(), await examine_own(host), *await recount(host)]
 
     run_sync = twin(run)
     start_sync = twin(start)

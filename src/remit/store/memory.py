@@ -128,7 +128,7 @@ class MemoryStore(Opened):
 
     async def peek(self, run_key: int) -> Peek | None:
         row = self._read(lambda state: state.runs[run_key].row if run_key in state.runs else None)
-        return None if row is None else Peek(row.seq, row.head, self._clock.now())
+        return None if row is None else Peek(row.seq, row.head, row.quarantined, self._clock.now())
 
     async def read_key(self, tenant: str, key: str) -> KeyRow | None:
         return self._read(lambda state: state.beside.read_key(tenant, key))

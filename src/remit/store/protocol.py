@@ -179,10 +179,11 @@ class RunFilter:
 
 
 class Peek(NamedTuple):
-    """Where lane main of a journal ends, and the store's clock at that moment."""
+    """Where lane main of a journal ends, whether it is set aside, and the store's clock at that moment."""
 
     seq: int
     head: bytes
+    quarantined: bool
     now: int  # microseconds UTC
 
 

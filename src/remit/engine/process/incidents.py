@@ -12,8 +12,8 @@ import logging
 import msgspec
 
 from remit.engine.process.host import Host
-from remit.engine.process.journal import read_journal
-from remit.engine.process.reserved import SELF, TRIES, row_of, unit_of
+from remit.engine.process.journal import identity_of
+from remit.engine.process.reserved import SELF, TRIES, check_not_set_aside, read_own, row_of, unit_of
 from remit.errors import LeaseLost, Moved, StoreUnavailable, Tampered
 from remit.facts import chain, kinds
 from remit.facts.fact import Fact
@@ -45,7 +45,9 @@ async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[
     """Append to the incidents, and read again when somebody was faster."""
     async with host.incidents:
         for _ in range(TRIES):
-            unit = unit_of(host, await row_of(host, INCIDENTS), fact, words, by=by)
+            kept = await row_of(host, INCIDENTS)
+            check_not_set_aside(kept)
+            unit = unit_of(host, kept, fact, words, by=by)
             unit.quarantine = overlay
             unit.marks = (Announce(_ANNOUNCED[type(fact).__name__], msgspec.json.encode(fact)),)
             try:
@@ -57,10 +59,9 @@ async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[
 
 def verify(origin: str, stored: Stored) -> list[chain.Read]:
     """The incidents of a tenant, verified. Raises Tampered."""
-    identity, journal = read_journal(origin, stored)
-    for entry in journal.main[1:]:
+    _, *entries = read_own(origin, stored)
+    for entry in entries:
         if entry.header.kind not in RESERVED_KINDS[INCIDENTS]:
-            raise chain.tampered(
-                identity, "chain.move", f"{entry.header.kind} in {INCIDENTS}", "main", entry.header.seq
-            )
-    return journal.main[1:]
+            what = f"{entry.header.kind} in {INCIDENTS}"
+            raise chain.tampered(identity_of(origin, stored.row), "chain.move", what, "main", entry.header.seq)
+    return entries

@@ -2,23 +2,26 @@
 
 They hold facts about others and have no lease. An entry is appended by comparing the head;
 whoever was slower reads again. One lock per process and journal keeps this process's own
-writers from overtaking each other.
+writers from overtaking each other. None of them is ever set aside by Remit: a mark on its row that says
+so was written by hand, to keep what comes next from being written.
 """
 
 from __future__ import annotations
 
 from remit.canonical import INTEGER_MAX
 from remit.engine.process.host import Host
+from remit.engine.process.journal import read_journal
 from remit.engine.process.opening import draw_up
 from remit.engine.process.outcome import detail
 from remit.engine.process.salt import draw_salt
-from remit.errors import Refused
-from remit.facts import kinds
+from remit.errors import Refused, Tampered
+from remit.facts import chain, kinds
 from remit.facts.entry import Identity, Pen
 from remit.facts.fact import Fact
 from remit.facts.kinds import RunOpened
+from remit.facts.machine import Status
 from remit.facts.rules import ContractPin
-from remit.store.protocol import RunRow, Unit
+from remit.store.protocol import RunRow, Stored, Unit
 
 SELF = "service:remit"
 
@@ -38,6 +41,32 @@ async def row_of(host: Host, journal: str) -> RunRow:
             row = await host.store.open_run(made)  # None where somebody was faster: it is there now
         if row is not None:
             return row
+
+
+def read_own(origin: str, stored: Stored) -> list[chain.Read]:
+    """The entries of a journal of our own, verified, and its row's columns with them. Raises Tampered, JournalNewer."""
+    row, (identity, journal) = stored.row, read_journal(origin, stored)
+    first = journal.main[0]
+    assert isinstance(first.fact, RunOpened)  # the chain saw to it
+    told = (Status.QUEUED, "", first.fact.by, first.header.at, first.fact.window_end)
+    shown = (row.status, row.code, row.by, row.opened_at, row.window_end)
+    if told != shown or first.fact.flow != row.flow:
+        raise chain.tampered(identity, "run.index", f"the row says {shown}, the journal {told}", "main", row.seq)
+    return journal.main
+
+
+def check_not_set_aside(row: RunRow) -> None:
+    """Raises Tampered where somebody marked a journal of our own as set aside, so that nothing is appended to it."""
+    if row.quarantined:
+        raise set_aside(row.run)
+
+
+def set_aside(journal: str) -> Tampered:
+    """The error for such a mark."""
+    words = f"{journal!r} is marked as set aside, which Remit never does to it; nothing was done."
+    error = Tampered(words, code="run.index", run=journal)
+    error.hint = "Somebody wrote that into its row by hand: find out who, and then clear it."
+    return error
 
 
 def unit_of(host: Host, row: RunRow, fact: Fact, words: str, *, by: str) -> Unit:

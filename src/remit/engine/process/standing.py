@@ -16,8 +16,7 @@ from dataclasses import dataclass
 
 from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine.process.host import Host
-from remit.engine.process.journal import read_journal
-from remit.engine.process.reserved import TRIES, row_of, unit_of
+from remit.engine.process.reserved import TRIES, read_own, row_of, set_aside, unit_of
 from remit.errors import AuthorityUnreadable, JournalNewer, LeaseLost, StoreUnavailable, Tampered
 from remit.facts.fact import Fact
 from remit.store.protocol import Peek, RunRow
@@ -41,6 +40,8 @@ async def look(host: Host) -> Standpoint:
     if peek is None:
         raise AuthorityUnreadable(f"The journal {AUTHORITY!r} is gone; nothing was done.")
     host.clock.saw(peek.now)
+    if peek.quarantined:  # no revocation could be written any more
+        raise AuthorityUnreadable(f"Nothing proceeds: {set_aside(AUTHORITY).message}", hint=set_aside(AUTHORITY).hint)
     if peek.seq != standing.authority.version:
         async with standing.lock:
             await _read(host, peek)
@@ -92,9 +93,9 @@ async def _read(host: Host, peek: Peek) -> None:
         known = standing.authority.version
         raise AuthorityUnreadable(f"{AUTHORITY!r} has {stored.row.seq} entries and had {known}; nothing was done.")
     try:
-        _, journal = read_journal(host.store.ledger.origin, stored)
-        standing.authority = fold_authority(journal.main)
-        host.clock.note(max(entry.header.at for entry in journal.main))
+        entries = read_own(host.store.ledger.origin, stored)
+        standing.authority = fold_authority(entries)
+        host.clock.note(max(entry.header.at for entry in entries))
     except (Tampered, JournalNewer) as exc:
         can = "believed" if isinstance(exc, Tampered) else "read"
         hint = exc.hint if isinstance(exc, JournalNewer) else None

@@ -181,7 +181,7 @@ class SqliteStore(Opened):
 
     async def peek(self, run_key: int) -> Peek | None:
         row = self._read(lambda c: c.execute(Q["read_peek"], (run_key,)).get)
-        return None if row is None else Peek(row[0], row[1], self._clock.now())
+        return None if row is None else Peek(row[0], row[1], bool(row[2]), self._clock.now())
 
     async def read_key(self, tenant: str, key: str) -> KeyRow | None:
         return self._read(lambda c: sqlite_marks.read_key(c, tenant, key))

@@ -338,8 +338,8 @@ FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::
 DELETE FROM remit.unfinished WHERE number = $1;
 
 -- name: read_peeks
--- Where lane main of each of these journals ends, and the clock.
-SELECT run_key, seq, head, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
+-- Where lane main of each of these journals ends, whether it is set aside, and the clock.
+SELECT run_key, seq, head, quarantined, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
 FROM remit.run WHERE run_key = ANY($1::int8[]);
 
 -- name: read_key

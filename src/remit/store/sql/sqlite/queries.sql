@@ -156,8 +156,8 @@ WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined =
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: read_peek
--- Where lane main of a journal ends.
-SELECT seq, head FROM remit_run WHERE run_key = ?1;
+-- Where lane main of a journal ends, and whether it is set aside.
+SELECT seq, head, quarantined FROM remit_run WHERE run_key = ?1;
 
 -- name: read_name
 -- Whose run it is.
