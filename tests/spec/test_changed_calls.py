@@ -115,6 +115,79 @@ async def test_an_effect_that_became_a_step_of_its_name_is_not_done_again(storag
         assert [told.state for told in await rt.effects("r")] == ["in_doubt"]
 
 
+Body = Callable[[remit.Run], Any]
+
+
+def as_step() -> Body:
+    @remit.step(name="pay")
+    async def pay() -> None:
+        raise AssertionError("it was another kind of call")
+
+    return lambda run: run.step(pay)
+
+
+def as_effect(did: list[int], **options: Any) -> Body:
+    @remit.effect(name="pay", **options)
+    async def pay(request: dict[str, str], *, key: str) -> None:
+        did.append(1)
+
+    return lambda run: run.effect(pay, {"invoice": "I-7"})
+
+
+def as_question() -> Body:
+    return lambda run: run.approve("pay", {"invoice": "I-7"}, roles={"director"}, within=HOUR)
+
+
+def refused_flow(call: Body, **contract: Any) -> remit.Flow[Any]:
+    """A flow that goes on where its one call is refused, and then fails."""
+
+    async def body(run: remit.Run) -> None:
+        try:
+            await call(run)
+        except remit.Denied:
+            raise Mending from None
+
+    return flow_of(body, **contract)
+
+
+@pytest.mark.parametrize("after", [as_step, as_question], ids=["a step", "a question"])
+async def test_a_conflict_is_no_other_kind_of_call(after: Callable[[], Body], storage: Storage):  # proves: RUN-4, LOG-2
+    did = list[int]()
+    pay = as_effect(did, business_key="invoice")
+    async with storage.open() as rt:
+        assert (await rt.run(refused_flow(pay), id="first")).status == "completed"
+        with pytest.raises(remit.StepError):
+            await rt.run(refused_flow(pay), id="r")
+        with pytest.raises(remit.DefinitionIncompatible):
+            await rt.resume("r", refused_flow(after()))
+        assert (await rt.check("r", refused_flow(after()))).fit == "incompatible"
+        assert (did, (await rt.why("r")).code) == ([1], "definition_incompatible")
+        with pytest.raises(remit.StepError):  # the code that fits is given the conflict again
+            await rt.resume("r", refused_flow(pay))
+
+
+CALLS = ("a step", "an effect", "a question")
+
+
+@pytest.mark.parametrize("after", CALLS)
+@pytest.mark.parametrize("before", CALLS[1:])
+async def test_a_denial_is_of_what_was_asked_for(before: str, after: str, storage: Storage):  # proves: RUN-4, APR-7
+    did = list[int]()
+    calls = {"a step": as_step(), "an effect": as_effect(did), "a question": as_question()}
+    rule = {"pay": remit.Rule(approval=remit.Approval({"director"}, HOUR))}
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        await rt.run(refused_flow(calls[before], effects=rule), id="r")
+        [ask] = await rt.inbox()
+        await rt.decide(ask.id, "deny", by="user:dana", seen=ask.version)
+        with pytest.raises(remit.StepError):
+            await rt.resume("r", refused_flow(calls[before], effects=rule))
+        expected = remit.StepError if before == after else remit.DefinitionIncompatible
+        with pytest.raises(expected):
+            await rt.resume("r", refused_flow(calls[after], effects=rule))
+    assert did == []
+
+
 async def test_a_renamed_effect_does_not_escape_the_question_about_it(storage: Storage):  # proves: APR-1, GATE-2
     paid = list[str]()
 

@@ -111,11 +111,18 @@ class RunView:
         A question that waits may be asked for by an effect and by the flow: it is then void, and says so.
         """
         recorded = self.calls.get(name)
-        if recorded is not None and not isinstance(recorded.fact, EffectRefused):
-            return _CALL_KINDS.get(recorded.kind) == kind
+        if recorded is not None:
+            return self._known_as(recorded) == kind
         if name in self.boundary.effects:
             return kind == "effect"
         return self.boundary.last_ask_of(name) is None or kind in ("effect", "question")
+
+    def _known_as(self, recorded: Recorded) -> CallKind | None:
+        """What kind of call this was; None of what the flow draws or states. A refusal is of what was asked for."""
+        if isinstance(recorded.fact, EffectRefused):
+            ask = self.boundary.asks.get(recorded.fact.ask)
+            return "question" if ask is not None and not ask.asked.bound.effect else "effect"
+        return _CALL_KINDS.get(recorded.kind)
 
     @property
     def code(self) -> str:

@@ -24,8 +24,8 @@ from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.outcome import detail, detail_of
 from remit.engine.turn.attempt import Attempt
-from remit.errors import RemitError, StepError, Tampered, ValueUnreadable
-from remit.facts.kinds import StepFailed, write
+from remit.errors import RemitError, StepError, ValueUnreadable
+from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
 
 
@@ -41,7 +41,7 @@ async def perform(
             return await compute(attempt, step, name, call, threads)
         try:
             return recorded_outcome(attempt.run_id, step, recorded)
-        except (ValueUnreadable, Tampered) as exc:
+        except ValueUnreadable as exc:
             attempt.lost(exc)  # no outcome of the step: a flow that caught it would go another way than it went
 
 
@@ -113,10 +113,8 @@ def recorded_outcome(run_id: str, step: Step[..., Any], recorded: Recorded) -> A
     fact = recorded.fact
     if isinstance(fact, StepFailed):
         raise StepError(run=run_id, name=recorded.name, error_type=fact.error, detail=detail_of(recorded.value))
-    if recorded.kind != "StepDone" or recorded.value is None:
-        raise Tampered(
-            f"{recorded.name!r} of run {run_id!r} is recorded as {recorded.kind}, and the flow asks for a step."
-        )
+    assert isinstance(fact, StepDone), "`recall` saw to it"
+    assert recorded.value is not None, "the fold saw to it"
     return step.codec.read(recorded.value, where=recorded.name)
 
 
