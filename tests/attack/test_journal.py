@@ -191,6 +191,6 @@ async def test_a_large_value_that_was_edited_where_it_is_kept_apart_is_refused(d
         return refused.value.code
 
     assert await is_refused() == "step.failed"
-    table = "remit.blob" if database.kind == "postgres" else "remit_blob"
-    await siege.vault.sql(f"UPDATE {table} SET data = $1", b'"y' + big[1:].encode() + b'"')
+    table = "remit.large_value" if database.kind == "postgres" else "remit_large_value"
+    await siege.vault.sql(f"UPDATE {table} SET value = $1", b'"y' + big[1:].encode() + b'"')
     assert [await is_refused() for _ in range(2)] == ["chain.hash", "run.quarantined"]

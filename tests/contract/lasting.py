@@ -13,7 +13,8 @@ from datetime import timedelta
 import pytest
 
 from remit.errors import LeaseLost
-from remit.store.protocol import BLOB_BYTES_MIN, RunFilter, Store
+from remit.store.protocol import RunFilter, Store
+from remit.store.tables import INLINE_BYTES_MAX
 from tests.contract.suite import (
     LEASE,
     WORKER_ROW,
@@ -53,7 +54,7 @@ class LastingContract(StoreContract):
 
     async def test_what_was_appended_is_there_when_opened_again(self, store, reopen):  # proves: RUN-3, RUN-11, LOG-1
         hand = await open_held(store, "po-1")
-        values = [b'"small"', b'"' + b"x" * BLOB_BYTES_MIN + b'"']
+        values = [b'"small"', b'"' + b"x" * INLINE_BYTES_MAX + b'"']
         for value in values:
             await store.append(hand.step(value))
         await store.append(Hand(store, hand.row, lane="post").signal())

@@ -20,7 +20,6 @@ from remit.clock import Clock
 from remit.errors import LeaseLost, StoreClosed
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.store.protocol import (
-    BLOB_BYTES_MIN,
     AskFilter,
     Claim,
     Move,
@@ -32,6 +31,7 @@ from remit.store.protocol import (
     Unit,
     WorkerRow,
 )
+from remit.store.tables import INLINE_BYTES_MAX
 from tests.support.clock import MovedClock
 from tests.support.journal import (
     INCIDENTS,
@@ -262,7 +262,7 @@ class StoreContract:
         await read_view(store, hand.row.run_key)
 
     async def test_large_values_come_back_like_small_ones(self, store):  # proves: RUN-3, LOG-1
-        sizes = [BLOB_BYTES_MIN - 2, BLOB_BYTES_MIN, BLOB_BYTES_MIN + 1, 2 * BLOB_BYTES_MIN]
+        sizes = [INLINE_BYTES_MAX - 2, INLINE_BYTES_MAX, INLINE_BYTES_MAX + 1, 2 * INLINE_BYTES_MAX]
         values = [b'"' + b"x" * (size - 2) + b'"' for size in sizes]
         row = await store.open_run(opening(store, "po-1", worker=WORKER, value=values[-1]))
         hand = Hand(store, row)

@@ -39,7 +39,7 @@ async def test_a_death_before_any_statement_leaves_the_names_of_before_or_of_aft
 ):  # proves: OWN-8
     places = start("each", str(old), str(tmp_path)).communicate(timeout=120)[0].splitlines()
 
-    renaming = [place for place in places if "ALTER TABLE" in place]
+    renaming = [place for place in places if "RENAME TO" in place]
     assert (len(renaming), places.count("COMMIT"), places[-1]) == (11, 1, "opened")
     committed = places.index("COMMIT")
     for number, place in enumerate(places):

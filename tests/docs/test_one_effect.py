@@ -54,6 +54,7 @@ SMALL = (
     "engine/process/hours.py",
     "engine/process/salt.py",
     "store/protocol.py",
+    "store/tables.py",
 )
 READ = {
     ("engine/turn/attempt.py", "Attempt.is_open"),

@@ -117,7 +117,8 @@ async def test_a_file_from_before_has_all_that_it_had(full: Path, path: Path, sc
     store = await opened(path)
     source = await opened(full)
     assert store.ledger == source.ledger
-    assert (store.ledger.schema, run_sql(path, "SELECT number FROM remit_migration")) == (NEWEST, [(1,), (2,), (3,)])
+    assert store.ledger.schema == NEWEST
+    assert run_sql(path, "SELECT number FROM remit_migration") == [(number + 1,) for number in range(NEWEST)]
     rows = await store.list_rows(RunFilter(TENANT))
     assert (
         [row.run for row in rows] == ["po-2", "po-1"] == [row.run for row in await source.list_rows(RunFilter(TENANT))]
@@ -210,7 +211,7 @@ async def test_names_of_before_under_numbers_of_after_are_refused(full: Path, pa
 
 
 async def test_names_of_after_under_numbers_of_before_are_refused(full: Path):
-    run_sql(full, "DELETE FROM remit_migration WHERE number = 3")
+    run_sql(full, "DELETE FROM remit_migration WHERE number >= 3")
 
     await refused(full, "store.broken", "names of another time")
 

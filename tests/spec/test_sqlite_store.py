@@ -16,11 +16,12 @@ import pytest
 
 from remit.errors import LeaseLost, StoreClosed, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.machine import OPEN
-from remit.store.protocol import BLOB_BYTES_MIN, Renewal, RunFilter, Store
+from remit.store.protocol import Renewal, RunFilter, Store
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.connection import WAL_BYTES_MAX, check_version, settle, transact
 from remit.store.sqlite.rows import Q
+from remit.store.tables import INLINE_BYTES_MAX
 from tests.support.clock import MovedClock
 from tests.support.journal import Hand, open_held, opening, read_view
 
@@ -372,10 +373,10 @@ async def test_entries_beyond_the_end_of_the_row_refuse_only_that_run(
 
 async def test_a_lost_large_value_is_seen_as_tampering(store: SqliteStore, other: apsw.Connection):  # proves: LOG-4
     hand = await open_held(store, "po-1")
-    await step(store, hand, b'"' + b"v" * BLOB_BYTES_MIN + b'"')
+    await step(store, hand, b'"' + b"v" * INLINE_BYTES_MAX + b'"')
     assert len((await read_view(store, hand.row.run_key)).calls) == 1
 
-    other.execute("DELETE FROM remit_blob")
+    other.execute("DELETE FROM remit_large_value")
 
     with pytest.raises(Tampered) as caught:
         await read_view(store, hand.row.run_key)

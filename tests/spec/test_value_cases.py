@@ -22,7 +22,7 @@ import pytest
 
 import remit
 from remit import Contract, Step
-from remit.store.protocol import BLOB_BYTES_MIN
+from remit.store.tables import INLINE_BYTES_MAX
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")
@@ -347,14 +347,14 @@ async def test_an_outcome_of_50_MB_is_stored_aside_and_comes_back_equal(database
     assert await twice(database, flow) == len(data)
     assert seen == [True, True]
     inline, aside = await sizes(database.make(None))
-    assert inline < BLOB_BYTES_MIN
+    assert inline < INLINE_BYTES_MAX
     assert aside == [len(data.encode()) + 2]
 
 
 async def sizes(url: str) -> tuple[int, list[int]]:
     """Bytes of the largest value among the entries, and of each value beside them."""
     prefix = "remit_" if url.startswith("sqlite:") else "remit."
-    inline, aside = f"SELECT max(length(value)) FROM {prefix}entry", f"SELECT length(data) FROM {prefix}blob"
+    inline, aside = f"SELECT max(length(value)) FROM {prefix}entry", f"SELECT length(value) FROM {prefix}large_value"
     if url.startswith("sqlite:"):
         file = apsw.Connection(str(Path(url.removeprefix("sqlite:///"))))
         found = file.execute(inline).get, [size for (size,) in file.execute(aside)]

@@ -21,7 +21,6 @@ from typing import Any, Literal, NamedTuple, Protocol
 from remit.facts.entry import Entry, Lane
 from remit.store.marks import Fence, Mark
 
-BLOB_BYTES_MIN = 256 * 1024  # a value over this goes to the blob table
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 600_000
 
 

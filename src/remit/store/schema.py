@@ -21,6 +21,7 @@ from importlib.resources import files
 from remit.errors import StoreRefused
 
 _TABLE = re.compile(r"^(?:CREATE TABLE|ALTER TABLE [\w.]+ RENAME TO) ([\w.]+)", re.MULTILINE)
+_DROPPED = re.compile(r"^DROP TABLE ([\w.]+)", re.MULTILINE)
 _INDEX = re.compile(r"^CREATE INDEX (\w+)", re.MULTILINE)
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 _WHOLE = re.compile(r"^whole_(\d{4})\.sql$")
@@ -62,6 +63,14 @@ def _read(dialect: str, name: re.Pattern[str]) -> Iterator[tuple[re.Match[str], 
 def tables_of(migration: Migration) -> frozenset[str]:
     """Names of the tables that it makes or renames, as they are called afterwards."""
     return frozenset(_TABLE.findall(migration.sql))
+
+
+def tables_made(dialect: str) -> frozenset[str]:
+    """Names of the tables that a new database has."""
+    made: frozenset[str] = frozenset()
+    for migration in steps(dialect, []):
+        made = (made | tables_of(migration)) - frozenset(_DROPPED.findall(migration.sql))
+    return made
 
 
 def names_of(migration: Migration) -> frozenset[str]:

@@ -5,19 +5,19 @@
     open_runs     new runs
 
 Each is one statement, which locks rows by run key or ids in order, and writes nothing of a
-unit that is not as it says. A large value stands in its entry as its digest.
+unit that is not as it says. A large value is kept beside its entry, by a statement of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Any
 
 from remit.facts.entry import Entry
 from remit.store.postgres.connection import Connection
-from remit.store.postgres.rows import Q
-from remit.store.protocol import BLOB_BYTES_MIN, Opening, RunRow, Unit
+from remit.store.postgres.rows import LANES, Q
+from remit.store.protocol import Opening, RunRow, Unit
+from remit.store.tables import is_large
 
 _APPEND, _APPEND_ONE, _APPEND_POST, _OPEN_RUNS = Q["append"], Q["append_one"], Q["append_post"], Q["open_runs"]
 _NO_EPOCH = -1
@@ -79,27 +79,11 @@ async def open_runs(connection: Connection, openings: Sequence[Opening], now: in
     ]
 
 
-async def keep_large(connection: Connection, units: Iterable[Unit], openings: Iterable[Opening]) -> None:
-    """Large values, once each, by digest."""
-    large = {_digest(e): e.value for e in _entries(units, openings) if is_large(e)}
-    for digest in sorted(large):
-        await connection.execute(Q["insert_blob"], digest, large[digest])
-
-
-def is_large(entry: Entry) -> bool:
-    return entry.value is not None and len(entry.value) > BLOB_BYTES_MIN
-
-
-def _entries(units: Iterable[Unit], openings: Iterable[Opening]) -> Iterable[Entry]:
-    for unit in units:
-        yield from unit.entries
-    for opening in openings:
-        yield opening.entry
-
-
-def _digest(entry: Entry) -> bytes:
-    assert entry.value is not None
-    return sha256(entry.value).digest()
+async def keep_large(connection: Connection, entries: Iterable[tuple[int, Entry]]) -> None:
+    """Those values of entries, each under its run key, that stand beside them. One at a time: they may be huge."""
+    for run_key, entry in entries:
+        if is_large(entry):
+            await connection.execute(Q["insert_large"], run_key, LANES[entry.lane], entry.seq, entry.value)
 
 
 def _ends(units: Sequence[Unit]) -> tuple[list[Any], ...]:
@@ -130,9 +114,6 @@ def _columns(units: Sequence[Unit]) -> tuple[list[Any], ...]:
 
 
 def _bytes_of(entries: Sequence[Entry]) -> tuple[list[Any], ...]:
-    """Header, body, salt, value, blob; a large value stands there as its digest."""
-    values, blobs = [e.value for e in entries], []
-    if any(is_large(e) for e in entries):
-        values = [None if is_large(e) else e.value for e in entries]
-        blobs = [_digest(e) if is_large(e) else None for e in entries]
-    return ([e.header for e in entries], [e.body for e in entries], [e.salt for e in entries], values, blobs)
+    """Header, body, salt, and the value unless it stands beside its entry."""
+    values = [None if is_large(e) else e.value for e in entries]
+    return ([e.header for e in entries], [e.body for e in entries], [e.salt for e in entries], values)

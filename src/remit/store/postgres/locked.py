@@ -5,7 +5,7 @@ Everybody locks in one order, so that two who want the same rows never wait for 
     journals of authority     for all to share; where the batch moves a journal of Remit's own, for itself; in line
     runs                      by run key
     business keys, ceilings   by key, by scope
-    large values, new ids     by digest, by id
+    new ids                   by id
     numbers                   of questions and announcements, which everybody waits for
 
 A unit that is refused has changed nothing that the others see: what it wishes is decided
@@ -42,8 +42,10 @@ async def write_locked(
         await marks.settle(connection)
     else:
         kept = []
-    await keep_large(connection, kept, openings)
     opened = await open_runs(connection, openings, now) if openings else []
+    await keep_large(connection, [(unit.run_key, entry) for unit in kept for entry in unit.entries])
+    made = [(row.run_key, o.entry) for row, o in zip(opened, openings, strict=True) if row is not None]
+    await keep_large(connection, made)
     await marks.tell(connection, now)
     return Answers(lost, opened)
 

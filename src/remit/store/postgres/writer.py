@@ -25,7 +25,7 @@ from remit.clock import Clock
 from remit.errors import CommitUnknown, RemitError, Tampered, ValueRefused
 from remit.facts.entry import entry_hash
 from remit.store.batch import Answers
-from remit.store.postgres.append import append, is_large, open_runs
+from remit.store.postgres.append import append, open_runs
 from remit.store.postgres.connection import (
     FAILURES,
     Connection,
@@ -39,6 +39,7 @@ from remit.store.postgres.link import TRIES, Link
 from remit.store.postgres.locked import write_locked
 from remit.store.postgres.rows import LANES, Q
 from remit.store.protocol import Loss, Opening, RunRow, Unit
+from remit.store.tables import is_large
 
 
 class PostgresWriter:

@@ -26,7 +26,7 @@ from remit.store.sqlite.guards import check_folder, check_mount, read_mount
 from remit.store.sqlite.rows import Q
 
 _UNPREFIXED = tables_of(migrations("sqlite")[0])
-_OURS = frozenset(f"remit_{table}" for table in _UNPREFIXED)
+_OURS = frozenset(f"remit_{table}" for table in ("ledger", "migration", "run", "entry", "worker"))  # at every number
 _PREFIX_NUMBER = 3  # of the migration that gave every table its prefix
 _TELLING = {"ledger": ["one", "origin", "made_at", "clock"], "migration": ["number", "name", "applied_at"]}
 

@@ -18,7 +18,7 @@ import apsw
 
 from remit.errors import Refused
 from remit.store.protocol import Unit
-from remit.store.schema import steps, tables_of
+from remit.store.schema import tables_made
 
 Build = Callable[[apsw.Connection], Unit]
 
@@ -57,7 +57,7 @@ _PRAGMAS = {
 }
 
 # As a new file has them: names that they had before are the application's to use.
-OWN_TABLES: frozenset[str] = frozenset().union(*map(tables_of, steps("sqlite", [])))
+OWN_TABLES = tables_made("sqlite")
 
 
 def build_unit(connection: apsw.Connection, build: Build, limit_ms: int) -> Unit:

@@ -12,7 +12,6 @@ moved is taken back to a savepoint, with every mark that it had made so far.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from hashlib import sha256
 from typing import Any
 
 import apsw
@@ -21,10 +20,11 @@ from remit.errors import StoreError, Tampered, ValueRefused
 from remit.facts.entry import Entry
 from remit.store.batch import Answers
 from remit.store.marks import Fence
-from remit.store.protocol import BLOB_BYTES_MIN, Loss, Opening, RunRow, Unit
+from remit.store.protocol import Loss, Opening, RunRow, Unit
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.marks import make_marks
 from remit.store.sqlite.rows import LANES, Q
+from remit.store.tables import is_large
 
 Move = Callable[[apsw.Connection, Sequence[Unit], int], list[Loss | None]]
 
@@ -140,12 +140,11 @@ def _post_values(unit: Unit) -> tuple[Any, ...]:
 def _insert_entries(connection: apsw.Connection, entries: Sequence[tuple[int, Entry]]) -> None:
     rows = []
     for run_key, entry in entries:
-        value, digest = entry.value, None
-        if value is not None and len(value) > BLOB_BYTES_MIN:
-            digest = sha256(value).digest()
-            connection.execute(Q["insert_blob"], (digest, value))
+        place, value = (run_key, LANES[entry.lane], entry.seq), entry.value
+        if is_large(entry):
+            connection.execute(Q["insert_large"], (*place, value))
             value = None
-        rows.append((run_key, LANES[entry.lane], entry.seq, entry.header, entry.body, entry.salt, value, digest))
+        rows.append((*place, entry.header, entry.body, entry.salt, value))
     if rows:
         connection.executemany(_INSERT_ENTRY, rows)
 

@@ -29,11 +29,12 @@ import apsw
 from remit.clock import Clock
 from remit.errors import StoreUnavailable
 from remit.store.batch import Answers
-from remit.store.protocol import BLOB_BYTES_MIN, Loss, Opening, Unit
+from remit.store.protocol import Loss, Opening, Unit
 from remit.store.sqlite.connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
 from remit.store.sqlite.file import connect_again
 from remit.store.sqlite.guest import Build, build_unit
 from remit.store.sqlite.units import Move, SomeLost, move_all, move_each, write_batch
+from remit.store.tables import is_large
 
 T = TypeVar("T")
 
@@ -67,7 +68,7 @@ class SqliteWriter:
 
     def commit_now(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
         """On the calling thread; raises Busy where that would have to wait, so that the thread does it instead."""
-        if any(entry.value is not None and len(entry.value) > BLOB_BYTES_MIN for u in units for entry in u.entries):
+        if any(is_large(entry) for u in units for entry in u.entries):
             raise Busy
         if not self._lock.acquire(blocking=False):
             raise Busy

@@ -8,13 +8,13 @@
 -- The proposed row carries the unit: post_head = the old head, post_seq -1 = wherever lane post ends, epoch -1 = no
 -- lease, status '' = as it is, lease_until 1 = give the lease back. It is never inserted: a run that is deleted in
 -- between divides by zero, and nothing is written.
--- $17: journals that a unit is fenced by. They are locked before any run: rows are moved when all of them are sorted.
+-- $16: journals that a unit is fenced by. They are locked before any run: rows are moved when all of them are sorted.
 -- `fair`, here and below: a row that many share is never free for who wants to move it. So all of them pass a lock at
 -- which they stand in line. Its first number is `remi` in ASCII, its second the journal.
 WITH fair AS MATERIALIZED (
-  SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($17::int8[]) AS f(key)
+  SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($16::int8[]) AS f(key)
 ), authority AS MATERIALIZED (
-  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($17::int8[]) AND (SELECT count(*) FROM fair) >= 0
+  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($16::int8[]) AND (SELECT count(*) FROM fair) >= 0
   ORDER BY run_key FOR SHARE
 ), won AS (
   INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
@@ -23,7 +23,7 @@ WITH fair AS MATERIALIZED (
   SELECT u.run_key, '', '', 0, '', '', coalesce(u.status, ''), coalesce(u.code, ''), false, 0, 0,
     u.head_after, u.seq_after, u.head_before, coalesce(u.post_seq, -1), u.epoch, NULL, coalesce(u.release, 0)
   FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[], $6::text[], $7::text[], $8::int8[],
-      $18::int8[], $19::int8[], $20::int8[])
+      $17::int8[], $18::int8[], $19::int8[])
     AS u(run_key, head_before, head_after, seq_after, epoch, status, code, release, fence_key, fence_seq, post_seq)
   WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
     AND (u.fence_key IS NULL OR u.fence_seq = (SELECT a.seq FROM authority a WHERE a.run_key = u.fence_key))
@@ -39,10 +39,10 @@ WITH fair AS MATERIALIZED (
       AND r.lease_until > coalesce($9::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)))
   RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
 ), kept AS (
-  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value, blob)
-  SELECT e.run_key, 0, e.seq, e.header, e.body, e.salt, e.value, e.blob
-  FROM unnest($10::int8[], $11::int8[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[])
-    AS e(run_key, seq, header, body, salt, value, blob)
+  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
+  SELECT e.run_key, 0, e.seq, e.header, e.body, e.salt, e.value
+  FROM unnest($10::int8[], $11::int8[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[])
+    AS e(run_key, seq, header, body, salt, value)
   WHERE (e.run_key IN (SELECT run_key FROM won)) IS TRUE
 )
 SELECT run_key FROM won;
@@ -77,10 +77,10 @@ WITH won AS (
     AND r.status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
   RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
 ), kept AS (
-  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value, blob)
-  SELECT e.run_key, 1, e.seq, e.header, e.body, e.salt, e.value, e.blob
-  FROM unnest($5::int8[], $6::int8[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[], $11::bytea[])
-    AS e(run_key, seq, header, body, salt, value, blob)
+  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
+  SELECT e.run_key, 1, e.seq, e.header, e.body, e.salt, e.value
+  FROM unnest($5::int8[], $6::int8[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[])
+    AS e(run_key, seq, header, body, salt, value)
   WHERE (e.run_key IN (SELECT run_key FROM won)) IS TRUE
 )
 SELECT run_key FROM won;
@@ -103,10 +103,10 @@ WITH made AS (
   ON CONFLICT (tenant, run, gen) DO NOTHING
   RETURNING run_key, head, lease_until
 ), kept AS (
-  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value, blob)
-  SELECT made.run_key, 0, 1, e.header, e.body, e.salt, e.value, e.blob
-  FROM unnest($8::bytea[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bytea[])
-    AS e(head, header, body, salt, value, blob)
+  INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
+  SELECT made.run_key, 0, 1, e.header, e.body, e.salt, e.value
+  FROM unnest($8::bytea[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[])
+    AS e(head, header, body, salt, value)
   JOIN made ON made.head = e.head
 )
 SELECT run_key, head, lease_until FROM made;
@@ -207,9 +207,9 @@ SELECT u.tenant, u.run, u.kind, u.data, coalesce($5::int8, (extract(epoch FROM c
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY AS u(tenant, run, kind, data, place)
 ORDER BY u.place;
 
--- name: insert_blob
--- Keep a large value once, by its digest.
-INSERT INTO remit.blob (digest, data) VALUES ($1, $2) ON CONFLICT DO NOTHING;
+-- name: insert_large
+-- Keep a large value beside its entry.
+INSERT INTO remit.large_value (run_key, lane, seq, value) VALUES ($1, $2, $3, $4);
 
 -- name: set_quarantine
 -- Set or clear the overlay of a run.
@@ -272,8 +272,11 @@ FROM remit.run WHERE run_key = $1;
 
 -- name: read_entries
 -- Both lanes of a run, lane main first, large values filled in.
-SELECT e.lane, e.seq, e.header, e.body, e.salt, CASE WHEN e.blob IS NULL THEN e.value ELSE b.data END AS value
-FROM remit.entry e LEFT JOIN remit.blob b ON b.digest = e.blob
+SELECT e.lane, e.seq, e.header, e.body, e.salt,
+  CASE WHEN e.value IS NULL AND e.salt IS NOT NULL
+    THEN (SELECT l.value FROM remit.large_value l WHERE l.run_key = e.run_key AND l.lane = e.lane AND l.seq = e.seq)
+    ELSE e.value END AS value
+FROM remit.entry e
 WHERE e.run_key = $1 ORDER BY e.lane, e.seq;
 
 -- name: list_newest

@@ -69,11 +69,11 @@ INSERT INTO remit_outbox (tenant, run, kind, data, at) VALUES (?1, ?2, ?3, ?4, ?
 
 -- name: insert_entry
 -- Keep an entry of a unit whose row was moved.
-INSERT INTO remit_entry (run_key, lane, seq, header, body, salt, value, blob) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
+INSERT INTO remit_entry (run_key, lane, seq, header, body, salt, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
--- name: insert_blob
--- Keep a large value once, by its digest.
-INSERT INTO remit_blob (digest, data) VALUES (?1, ?2) ON CONFLICT DO NOTHING;
+-- name: insert_large
+-- Keep a large value beside its entry.
+INSERT INTO remit_large_value (run_key, lane, seq, value) VALUES (?1, ?2, ?3, ?4);
 
 -- name: set_quarantine
 -- Set or clear the overlay of a run.
@@ -121,8 +121,11 @@ FROM remit_run WHERE run_key = ?1;
 
 -- name: read_entries
 -- One lane of a run, large values filled in.
-SELECT e.seq, e.header, e.body, e.salt, CASE WHEN e.blob IS NULL THEN e.value ELSE b.data END
-FROM remit_entry e LEFT JOIN remit_blob b ON b.digest = e.blob
+SELECT e.seq, e.header, e.body, e.salt,
+  CASE WHEN e.value IS NULL AND e.salt IS NOT NULL
+    THEN (SELECT l.value FROM remit_large_value l WHERE l.run_key = e.run_key AND l.lane = e.lane AND l.seq = e.seq)
+    ELSE e.value END
+FROM remit_entry e
 WHERE e.run_key = ?1 AND e.lane = ?2 ORDER BY e.seq;
 
 -- name: list_newest
