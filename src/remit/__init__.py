@@ -3,8 +3,8 @@
 from remit.authority.contract import Contract
 from remit.authority.rule import Approval, Ceiling, Rule
 from remit.engine.boundary.approve import Yes
-from remit.engine.boundary.transaction import Transaction, transaction
 from remit.engine.declared.flow import Flow, Step, flow, step
+from remit.engine.declared.rows import Transaction, transaction
 from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
 from remit.engine.people.deciding import Ask
 from remit.engine.process.outcome import Outcome

@@ -493,11 +493,11 @@ async def test_a_transaction_stands_behind_the_same_gate(database: Storage):  # 
     async def awaited(connection: Any, amount: int) -> int:
         return plain(connection, amount)
 
-    book = remit.transaction(name="book")(plain if database.kind == "sqlite" else awaited)
+    declare = remit.transaction(name="book")
+    book: remit.Transaction[int] = declare(plain) if database.kind == "sqlite" else declare(awaited)
 
     async def body(run: remit.Run) -> int:
-        outcome: int = await run.transact(book, 7)
-        return outcome
+        return await run.transact(book, 7)
 
     rule = remit.Rule(approval=BY_DIRECTOR)
     flow = remit.flow(

@@ -10,16 +10,14 @@ could acknowledge the intention before its body ran.
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from remit.engine.boundary.crossing import cross
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, salt_of, seen_through
-from remit.engine.declared.flow import is_async
 from remit.engine.declared.place import place
-from remit.engine.declared.sink import Outward, connector_digest, refused
+from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -27,54 +25,10 @@ from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
 from remit.errors import CallRefused, Moved, Refused
 from remit.facts.kinds import EffectSettled
-from remit.facts.names import check_name
-from remit.facts.value import codec_of_parameter, codec_of_return
 from remit.store.marks import Reserve, TakeKey
 
-T = TypeVar("T")
-
-_FAILURES = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+_ENDING = (StopIteration, StopAsyncIteration, SystemExit, KeyboardInterrupt, GeneratorExit)
 _OWN_FAULTS = ("transact.late", "transact.ended")
-
-
-class Transaction(Outward[T]):
-    """Rows of the application's own that are written with the journal. Made by `@remit.transaction`."""
-
-    def __init__(self, name: str, fn: Callable[..., Any], *, version: str, business_key: str | None) -> None:
-        self.name, self.fn = check_name(name, "transaction name"), fn
-        self.version, self.business_key = version, business_key
-        self.check_function()
-        self.is_async = is_async(fn)
-        parameters = list(inspect.signature(fn).parameters.values())
-        if len(parameters) != 2 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
-            raise refused(name, "parameters", "it takes the connection and one request: `def book(connection, order)`")
-        self.request_codec, self.codec = codec_of_parameter(fn, 1), codec_of_return(fn)
-        self.connector = connector_digest(fn, {"connector": "transaction"})
-        self.__doc__ = fn.__doc__
-
-    def __repr__(self) -> str:
-        return f"<transaction {self.name}>"
-
-
-def transaction(
-    fn: Callable[..., Any] | None = None,
-    /,
-    *,
-    name: str | None = None,
-    version: str = "1",
-    business_key: str | None = None,
-) -> Any:
-    """Declare a function that writes the application's own rows, in the database that holds the journal.
-
-    It is given the connection (apsw's, in plain code; asyncpg's, in an async function) and the request. It must not
-    end the transaction, and may take a sixth of the lease. Raises DeclarationRefused.
-    """
-
-    def declare(function: Callable[..., Any]) -> Transaction[Any]:
-        declared = str(name or getattr(function, "__name__", ""))
-        return Transaction(declared, function, version=version, business_key=business_key)
-
-    return declare if fn is None else declare(fn)
 
 
 async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Any:
@@ -145,44 +99,20 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Transaction)
     request = effect.request_codec.read(wish.data, where=wish.name)  # exactly what was judged
-    raised: list[Exception] = []
+    around = _Around(wish.name)
 
     def settled(outcome: Any, seal: Seal) -> Any:
         data, _ = effect.codec.write(outcome, where=wish.name)  # one that can't be stored rolls back what it is of
         draft = attempt.writer.draft(EffectSettled(state="ok"), name=wish.name, value=data)
         return seal([*drafts, draft], conditions)
 
-    def failed(exc: BaseException) -> Exception:
-        """What rolls it back. What exits, or ends an iteration, would end the store's writer: it becomes an error."""
-        is_plain = isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration)
-        error = exc if is_plain else RuntimeError(f"{wish.name} raised {type_name(exc)}")
-        assert isinstance(error, Exception)
-        raised.append(error)
-        return error
-
     def plain(connection: Any, seal: Seal) -> Any:
-        token = place.set("transaction")
-        try:
+        with around:
             return settled(effect.fn(connection, request), seal)
-        except _FAILURES as exc:
-            error = failed(exc)
-            if error is exc:
-                raise
-            raise error from exc
-        finally:
-            place.reset(token)
 
     async def awaited(connection: Any, seal: Seal) -> Any:
-        token = place.set("transaction")
-        try:
+        with around:
             return settled(await effect.fn(connection, request), seal)
-        except _FAILURES as exc:
-            error = failed(exc)
-            if error is exc:
-                raise
-            raise error from exc
-        finally:
-            place.reset(token)
 
     wish.is_committed = True
     try:
@@ -191,10 +121,34 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
         wish.is_committed = False
         raise
     except Exception as exc:
-        if exc in raised or (isinstance(exc, Refused) and exc.code in _OWN_FAULTS):
+        if exc in around.raised or (isinstance(exc, Refused) and exc.code in _OWN_FAULTS):
             return exc
         raise
     return None
+
+
+class _Around:
+    """Around the application's function: where it stands, and what rolled it back.
+
+    No generator, which what ends an iteration would end. That, and what exits, would end the store's writer as well:
+    it becomes an error.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.raised: list[Exception] = []
+        self._name = name
+
+    def __enter__(self) -> None:
+        self._token = place.set("transaction")
+
+    def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
+        place.reset(self._token)
+        if isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration):
+            self.raised.append(exc)
+        elif isinstance(exc, _ENDING):
+            error = RuntimeError(f"{self._name} raised {type_name(exc)}")
+            self.raised.append(error)
+            raise error from exc
 
 
 async def _rolled_back(

@@ -16,9 +16,9 @@ from uuid import UUID
 from remit.authority.rule import Approval
 from remit.engine.boundary import approve, effect, evidence, transaction
 from remit.engine.boundary.approve import Yes
-from remit.engine.boundary.transaction import Transaction
 from remit.engine.declared.flow import step_of
 from remit.engine.declared.place import check_in_flow
+from remit.engine.declared.rows import Transaction
 from remit.engine.declared.sink import Effect
 from remit.engine.turn import draw, wait
 from remit.engine.turn.step import perform
