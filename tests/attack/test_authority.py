@@ -13,13 +13,17 @@ from msgspec.structs import replace
 
 import remit
 from remit.authority.directory import AUTHORITY
+from remit.engine.people.post import Letter, post
 from remit.engine.process import incidents
 from remit.engine.process.incidents import INCIDENTS
+from remit.engine.process.outcome import detail
 from remit.engine.process.standing import act
-from remit.facts.kinds import PolicySet, RoleGranted
+from remit.facts.entry import Pen, entry_hash
+from remit.facts.kinds import CancelAsked, PolicySet, RoleGranted, write
 from remit.facts.rules import PolicyPin
 from tests.attack.siege import Siege
 from tests.spec.conftest import Storage
+from tests.support.journal import SALT, identity_of
 from tests.support.office import BUYER, DORA, ORDER, ROOT, Office, answer, staffed
 from tests.support.vault import Vault
 
@@ -157,3 +161,81 @@ async def set_one_aside(rt: remit.Runtime) -> None:
     office = Office(resume="anyone")
     await office.go(rt, "r-0")
     await incidents.quarantine(rt._ready(), (await rt.read("r-0")).row, remit.Tampered("For a trial."))
+
+
+# -- another journal in its place -------------------------------------------------------------------------------------
+
+
+async def test_the_directory_of_another_tenant_is_not_believed(on_sqlite: Siege):  # proves: GATE-5, LOG-4
+    """The run keys of both are swapped, rows and entries, so that each journal verifies for itself.
+
+    A process that knows the directory holds on to whose it was; one that comes later finds it by its name.
+    """
+    office, vault, database = Office(), on_sqlite.vault, on_sqlite.place
+    async with database.open(tenant="bank") as bank, database.open(tenant="shop") as shop:
+        await staffed(bank)
+        await shop.grant("user:mallory", "director", by="user:m2")
+        for n in range(4):
+            await shop.grant("user:mallory", f"r{n}", by="user:m2")
+        await office.go(bank)
+        (ask,) = await bank.inbox()
+        await swap(vault, *[(await rt.read(AUTHORITY)).row.run_key for rt in (bank, shop)])
+
+        outcome = await office.go(bank)
+        assert (outcome.waits_for, outcome.code) == ("gate", "authority.unreadable")
+        for call in (bank.authority(), bank.decide(ask.id, "approve", by="user:mallory", seen=ask.version)):
+            with pytest.raises(remit.AuthorityUnreadable, match=r"stands there as .*'shop'"):
+                await call
+    async with database.open(tenant="bank") as bank:
+        assert "user:mallory" not in (await bank.authority()).directory
+    assert office.sent == []
+
+
+@pytest.mark.parametrize("more", [0, 1], ids=["as long", "longer"])
+async def test_a_directory_that_was_rewritten_below_what_is_known_is_not_believed(
+    more: int, database: Storage
+):  # proves: GATE-5, LOG-4
+    """What was revoked is written anew as something else, by the rules: whoever read it does not forget."""
+    vault = Vault(database.make(None))
+    async with database.open() as rt:
+        await rt.grant(DORA, "director", by=ROOT)
+        await rt.revoke(DORA, "director", by=ROOT)
+        kept = (await vault.read())[AUTHORITY]
+        del kept.main[2:]
+        head = entry_hash(kept.main[-1].header)
+        pen = Pen(
+            identity_of(rt._store, (await rt.read(AUTHORITY)).row), lane="main", by=ROOT, epoch=0, head=head, seq=2
+        )
+        for n in range(1 + more):
+            fact = RoleGranted(principal=f"user:x{n}", role="director")
+            kept.main.append(pen.seal("RoleGranted", write(fact), at=5, value=(SALT, b'{"detail":""}')))
+        kept.row |= {"head": pen.head, "seq": pen.seq}
+        await vault.write({AUTHORITY: kept})
+        with pytest.raises(remit.AuthorityUnreadable, match=r"Entry 3 .* is another one than was read"):
+            await rt.authority()
+        assert await rt.verify(AUTHORITY) is None  # a chain alone can't tell
+
+
+async def test_what_is_posted_under_another_runs_key_is_not_read_for_this_one(on_sqlite: Siege):  # proves: LOG-4
+    """While a turn is under way its run changes places with one that somebody cancelled."""
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def flow(run: remit.Run) -> str:
+        keys = [(await rt.read(each)).row.run_key for each in ("r-1", "r-2")]
+        await swap(on_sqlite.vault, *keys)
+        await rt._ready().to_tell[keys[0]]()
+        return "done"
+
+    async with on_sqlite.place.open() as rt:
+        await rt.start(flow, id="r-2")
+        await post(rt._ready(), "r-2", by=ROOT, write=lambda found: Letter(CancelAsked(), detail("not this one")))
+        with pytest.raises(remit.Tampered) as refused:
+            await rt.run(flow, id="r-1")
+        assert (refused.value.code, refused.value.run) == ("chain.genesis", "r-1")
+
+
+async def swap(vault: Vault, one: int, other: int) -> None:
+    """Each row and its entries under the run key of the other."""
+    for table in ("run", "entry"):
+        for now, then in ((one, -1), (other, one), (-1, other)):
+            await vault.sql(f"UPDATE {vault._table(table)} SET run_key = $1 WHERE run_key = $2", then, now)

@@ -41,6 +41,7 @@ class Standing:
     """Directory and policy as this process read them last. Moved on by `engine.standing`."""
 
     authority: Authority = field(default_factory=Authority)
+    head: bytes = b""  # hash of the entry that its version ends with
     run_key: int = 0  # of `remit:authority`; 0 while that was not looked for
     origin: str = ""  # of the ledger that it was looked for in
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)

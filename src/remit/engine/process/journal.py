@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remit.errors import Tampered
 from remit.facts import chain
 from remit.facts.entry import Identity
 from remit.store.protocol import RunRow, Stored
@@ -10,6 +11,14 @@ from remit.store.protocol import RunRow, Stored
 def identity_of(origin: str, row: RunRow) -> Identity:
     """Who this run says it is, by its row."""
     return Identity(origin, row.tenant, row.run, row.gen, row.flow)
+
+
+def check_whose(identity: Identity, row: RunRow) -> None:
+    """Raises Tampered where the row that a run key leads to, known from before, is another one's by now."""
+    if identity_of(identity.ledger, row) != identity:
+        now, was = f"{row.run!r} of tenant {row.tenant!r}", f"{identity.run!r} of tenant {identity.tenant!r}"
+        words = f"What was stored as {was} stands there as {now} (generation {row.gen}, flow {row.flow!r})."
+        raise Tampered(words, code="chain.genesis", run=identity.run)
 
 
 def heads_of(row: RunRow) -> chain.Heads:

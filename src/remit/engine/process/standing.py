@@ -6,7 +6,8 @@
 
 What is known has a version, the seq of the journal's head. Whatever rests on it is committed
 only while that is still the head, so that knowing it by heart costs no round trip and a
-revocation is never overtaken.
+revocation is never overtaken. It only ever grows: a journal that does not go on behind the very
+entry that was the last is another one, however well it verifies.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from dataclasses import dataclass
 
 from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine.process.host import Host
+from remit.engine.process.journal import check_whose
 from remit.engine.process.reserved import TRIES, read_own, row_of, set_aside, unit_of
 from remit.errors import AuthorityUnreadable, JournalNewer, LeaseLost, StoreUnavailable, Tampered
+from remit.facts.entry import Identity
 from remit.facts.fact import Fact
-from remit.store.protocol import Peek, RunRow
+from remit.store.protocol import Peek, Stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +38,15 @@ async def look(host: Host) -> Standpoint:
     standing, origin = host.standing, host.store.ledger.origin
     if standing.origin != origin:  # for the first time, or a two-method store that loaded its first run since
         row = await row_of(host, AUTHORITY)
-        standing.run_key, standing.origin, standing.authority = row.run_key, origin, Authority()
+        standing.run_key, standing.origin = row.run_key, origin
+        standing.authority, standing.head = Authority(), b""
     peek = await host.store.peek(standing.run_key)
     if peek is None:
         raise AuthorityUnreadable(f"The journal {AUTHORITY!r} is gone; nothing was done.")
     host.clock.saw(peek.now)
     if peek.quarantined:  # no revocation could be written any more
         raise AuthorityUnreadable(f"Nothing proceeds: {set_aside(AUTHORITY).message}", hint=set_aside(AUTHORITY).hint)
-    if peek.seq != standing.authority.version:
+    if not _is_known(host, peek):
         async with standing.lock:
             await _read(host, peek)
     return Standpoint(standing.authority, peek.now)
@@ -80,22 +84,20 @@ async def act(host: Host, fact: Fact, words: str, *, by: str, check: Callable[[A
     raise StoreUnavailable(f"Nothing was written: others wrote {TRIES} times in between.")
 
 
+def _is_known(host: Host, peek: Peek) -> bool:
+    standing = host.standing
+    return peek.seq == standing.authority.version and peek.head == standing.head
+
+
 async def _read(host: Host, peek: Peek) -> None:
     """Fold the journal again. What does not verify is not believed, and nothing rests on what was known before."""
-    standing = host.standing
-    if peek.seq == standing.authority.version:
+    if _is_known(host, peek):
         return  # another turn of this process was waiting for the same
-    stored = await host.store.read_run(standing.run_key)
+    stored = await host.store.read_run(host.standing.run_key)
     if stored is None:
         raise AuthorityUnreadable(f"The journal {AUTHORITY!r} is gone; nothing was done.")
-    _check_row(stored.row)
-    if stored.row.seq < standing.authority.version:  # what was granted or revoked since would be forgotten
-        known = standing.authority.version
-        raise AuthorityUnreadable(f"{AUTHORITY!r} has {stored.row.seq} entries and had {known}; nothing was done.")
     try:
-        entries = read_own(host.store.ledger.origin, stored)
-        standing.authority = fold_authority(entries)
-        host.clock.note(max(entry.header.at for entry in entries))
+        _take(host, stored)
     except (Tampered, JournalNewer) as exc:
         can = "believed" if isinstance(exc, Tampered) else "read"
         hint = exc.hint if isinstance(exc, JournalNewer) else None
@@ -103,8 +105,14 @@ async def _read(host: Host, peek: Peek) -> None:
         raise AuthorityUnreadable(words, hint=hint) from exc
 
 
-def _check_row(row: RunRow) -> None:
-    if row.run != AUTHORITY:
-        raise AuthorityUnreadable(
-            f"Run key {row.run_key} is {row.run!r} and no longer {AUTHORITY!r}; nothing was done."
-        )
+def _take(host: Host, stored: Stored) -> None:
+    """Make it what this process knows. Raises Tampered, JournalNewer, AuthorityUnreadable."""
+    standing, row = host.standing, stored.row
+    check_whose(Identity(standing.origin, host.tenant, AUTHORITY, 1, AUTHORITY), row)
+    entries, known = read_own(standing.origin, stored), standing.authority.version
+    if row.seq < known:  # what was granted or revoked since would be forgotten
+        raise AuthorityUnreadable(f"{AUTHORITY!r} has {row.seq} entries and had {known}; nothing was done.")
+    if known and entries[known - 1].hash != standing.head.hex():
+        raise AuthorityUnreadable(f"Entry {known} of {AUTHORITY!r} is another one than was read; nothing was done.")
+    standing.authority, standing.head = fold_authority(entries), row.head
+    host.clock.note(max(entry.header.at for entry in entries))

@@ -6,7 +6,7 @@ its own process, or by a commit that found the lane longer than it had been read
 
 from __future__ import annotations
 
-from remit.engine.process.journal import read_journal
+from remit.engine.process.journal import check_whose, read_journal
 from remit.engine.process.outcome import detail_of
 from remit.engine.turn.halt import ended
 from remit.engine.turn.turn import Turn
@@ -41,6 +41,7 @@ async def _read(turn: Turn) -> None:
     stored = await host.store.read_run(attempt.lease.run_key)
     if stored is None:
         raise Tampered(f"Run {attempt.run_id!r} is gone.", code="run.missing", run=attempt.run_id)
+    check_whose(attempt.view.identity, stored.row)
     identity, journal = read_journal(host.store.ledger.origin, stored)
     if len(journal.post) < attempt.post_seq:
         raise tampered(
