@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
 
 import remit
 from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
 from tests.support.till import OPEN, Order, Till, find_out, kinds_of, paying
 
 
@@ -134,3 +139,56 @@ async def test_a_run_that_is_cancelled_under_an_effect_in_doubt_waits_for_it(sto
         outcome = await rt.run(flow, id="r")
         assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
     assert till.times == [1]
+
+
+class Quoted:
+    """A payment that rests on a quote and lost a race while it was under way; twice its answer was lost."""
+
+    def __init__(self) -> None:
+        self.till = Till()
+        self.till.next(self.till.hold_and_raise, ConnectionError("no answer"))
+        self.order = Order()
+        pay = self.till.effect(doubt="resend", sink="dedupes")
+
+        async def quick() -> str:
+            await self.till.is_held.wait()
+            return "quick"
+
+        async def after() -> str:
+            self.till.let_go.set()
+            return "after"
+
+        @remit.flow(contract=OPEN)
+        async def racing(run: remit.Run) -> Any:
+            run.evidence("quote", 120, as_of=run.now(), fresh_for=timedelta(hours=1))
+            won = await run.first(run.effect(pay, self.order, rests_on=["quote"]), run.step(quick))
+            return [won, await run.step(after)]
+
+        self.flow = racing
+
+
+async def test_what_lost_a_race_is_sent_again_only_while_what_it_rests_on_holds(
+    storage: Storage,
+):  # proves: GATE-2, FX-2
+    quoted, clock = Quoted(), MovedClock()
+    async with storage.open(clock=clock) as rt, asyncio.timeout(30):
+        assert (await rt.run(quoted.flow, id="r")).status == "in_doubt"
+        assert len(quoted.till.arrived) == 2
+        clock.move(timedelta(hours=2))
+        outcome = await rt.run(quoted.flow, id="r")
+        assert (outcome.status, "quote" in outcome.reason) == ("in_doubt", True)
+        assert len(quoted.till.arrived) == 2, "the quote had expired"
+        await find_out(rt, "r", "ok", {"number": 1, "amount": 100})
+        assert (await rt.run(quoted.flow, id="r")).value == ["quick", "after"]
+
+
+async def test_what_lost_a_race_is_not_sent_again_by_code_that_would_send_something_else(
+    storage: Storage,
+):  # proves: FX-4
+    quoted = Quoted()
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(quoted.flow, id="r")).status == "in_doubt"
+        quoted.order = Order(amount=999)
+        with pytest.raises(remit.DefinitionIncompatible, match="another request"):
+            await rt.run(quoted.flow, id="r")
+    assert [order.amount for _, order in quoted.till.arrived] == [100, 100]

@@ -51,12 +51,12 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
         try:
             recorded = await attempt.recall(name, "effect")
         except asyncio.CancelledError:
-            attempt.see_to(name, partial(_see_to, turn, effect))
+            attempt.see_to(name, partial(_see_to, turn, effect, data, rests_on))
             raise
-        check_same(turn, name, data)
         if recorded is not None:
+            check_same(turn, name, data)
             return recall_outcome(turn, effect, recorded)
-        wish = Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=attempt.replay.is_whole())
+        wish = wish_for(turn, effect, name, data, rests_on)
         await attempt.meet(wish)
         return await seen_through(turn, wish, _go)
 
@@ -80,9 +80,9 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
         raise
 
 
-def _see_to(turn: Turn, effect: Effect[Any], view: EffectView) -> None:
-    """End the doubt of a call that nobody waits for."""
-    wish = Wish(view.name, effect, view.request, view.salt)
+def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: tuple[str, ...], view: EffectView) -> None:
+    """End the doubt of a call that nobody waits for: by all that it would be held to if somebody did."""
+    wish = wish_for(turn, effect, view.name, data, rests_on)
     wish.let_go()
     turn.attempt.parking.outlive(_begin(turn, wish, _go_when_replayed))
 
@@ -189,6 +189,12 @@ def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
             f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}", where=f"the request of {name}"
         )
     return data
+
+
+def wish_for(turn: Turn, effect: Outward[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Wish:
+    """What this call wants, for whoever waits for it or sees to it. Raises AttemptClosed: it wanted something else."""
+    check_same(turn, name, data)
+    return Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=turn.attempt.replay.is_whole())
 
 
 def check_same(turn: Turn, name: str, data: bytes) -> None:

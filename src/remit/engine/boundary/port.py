@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 from remit.engine.declared.place import place
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
-from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.step import in_thread
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Permit
@@ -110,8 +109,7 @@ def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:
     """Note that an effect's function is at work, until it returned. Raises AttemptClosed: its runtime was closed."""
     noted = turn.host.lock.send(turn.host.me.worker, permit.intention)
     if noted is None:
-        turn.attempt.close(StoreClosed(f"The runtime was closed; {permit.name} was intended, and was not called."))
-        raise AttemptClosed
+        turn.attempt.lost(StoreClosed(f"The runtime was closed; {permit.name} was intended, and was not called."))
     return noted
 
 

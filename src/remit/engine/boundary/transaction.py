@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 from remit.engine.boundary.crossing import cross
-from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, salt_of, seen_through
+from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
 from remit.engine.declared.place import place
 from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
@@ -40,10 +40,10 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     attempt.unbegun.pop(name, None)
     with attempt.parking.open_call():
         recorded = await attempt.recall(name, "effect")
-        check_same(turn, name, data)
         if recorded is not None:
+            check_same(turn, name, data)
             return recall_outcome(turn, effect, recorded)
-        wish = Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=attempt.replay.is_whole())
+        wish = wish_for(turn, effect, name, data, rests_on)
         await attempt.meet(wish)
         if turn.risk not in ("low", "medium"):
             raise CallRefused(
