@@ -84,7 +84,7 @@ async def doubtful(rt: remit.Runtime, run: str) -> None:
 
 async def elsewhere(rt: remit.Runtime, run: str) -> None:
     """Somebody else's wish, as it arrives from another process."""
-    await post(rt._ready(), run, by=BEN, write=lambda _: Letter(CancelAsked(), detail("")))
+    await post(rt._ready(), run, by=BEN, write=lambda _: Letter(CancelAsked(), detail("")), is_fenced=False)
 
 
 async def found_out(rt: remit.Runtime, run: str) -> None:
@@ -96,7 +96,7 @@ async def found_out(rt: remit.Runtime, run: str) -> None:
             DoubtResolved(call="pay", intended=intention, state="ok"), b'{"evidence":"seen","outcome":"paid"}'
         )
 
-    await post(rt._ready(), run, by=BEN, write=word)
+    await post(rt._ready(), run, by=BEN, write=word, is_fenced=False)
 
 
 async def test_a_second_cancelling_takes_the_run_from_no_other_of_its_process():  # proves: RUN-14, OWN-1

@@ -24,7 +24,7 @@ _UNTYPED = codec_for(object)
 async def cancel(host: Host, run: str, *, by: str, reason: str) -> Outcome:
     """Ask for the end; how the run stands after that. Raises Refused `run.ended`, RunAbsent, Tampered."""
 
-    await post(host, run, by=by, write=lambda found: Letter(CancelAsked(), detail(reason)))
+    await post(host, run, by=by, write=lambda found: Letter(CancelAsked(), detail(reason)), is_fenced=False)
     await host.introduce()
     while True:
         found = await find(host, run)

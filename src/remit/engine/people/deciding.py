@@ -21,7 +21,6 @@ from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
-from remit.engine.process.standing import refresh
 from remit.errors import ApprovalRefused
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Finding, Need
@@ -105,7 +104,6 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
     `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written.
     """
     row = await _row(host, ask_id)
-    await refresh(host)
 
     def write(found: Found) -> Letter:
         authority = host.standing.authority
@@ -123,9 +121,9 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
         )
         told = msgspec.json.encode({"ask": ask_id, "by": by, "choice": choice, "run": found.view.identity.run})
         marks = (CloseAsk(ask_id), Announce("approval.decided", told))
-        return Letter(fact, detail(reason), marks, is_fenced=True)
+        return Letter(fact, detail(reason), marks)
 
-    found = await post(host, row.run, by=by, write=write)
+    found = await post(host, row.run, by=by, write=write, is_fenced=True)
     return shown(found.view, _ask(found, ask_id))
 
 

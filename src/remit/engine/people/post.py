@@ -15,7 +15,7 @@ from remit.engine.process.admit import Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.reserved import TRIES
 from remit.engine.process.salt import draw_salt
-from remit.engine.process.standing import refresh
+from remit.engine.process.standing import look
 from remit.engine.turn.closing import AttemptClosed
 from remit.errors import LeaseLost, Moved, Refused, StoreUnavailable
 from remit.facts import kinds
@@ -33,25 +33,27 @@ class Letter:
     fact: Fact
     value: bytes
     marks: tuple[Mark, ...] = ()
-    is_fenced: bool = False  # it rests on directory and policy as they were read
 
 
-async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter]) -> Found:
+async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter], is_fenced: bool) -> Found:
     """Append what `write` makes of the verified run; the run as it was before.
 
-    write: checks whether it is still valid and raises Refused where not. Raises RunAbsent, RunQuarantined, Tampered,
-    Refused `run.ended`, ClockJumped, StoreUnavailable: nothing was written.
+    write: checks whether it is still valid and raises Refused where not. is_fenced: it rests on directory and policy,
+    which are the newest when `write` is called and must be that still when it is committed. Where it does not, neither
+    is looked at: a wish to end a run needs no directory that can be read.
+    Raises RunAbsent, RunQuarantined, Tampered, Refused `run.ended`, ClockJumped, StoreUnavailable, and where it is
+    fenced AuthorityUnreadable: nothing was written.
     """
     for _ in range(TRIES):
-        if host.standing.run_key:
-            await refresh(host)
+        if is_fenced:
+            await look(host)
         else:
             host.clock.saw(await host.store.now())
         host.clock.check()
         found = await find(host, run)
         _check_open(found)
         letter = write(found)
-        fence = host.standing.fence if letter.is_fenced else None
+        fence = host.standing.fence if is_fenced else None
         try:
             await host.store.append(_unit(host, found, letter, by=by, fence=fence))
         except (LeaseLost, Moved):

@@ -17,7 +17,6 @@ from remit.authority.directory import Authority
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, is_holder_dead
 from remit.engine.process.host import Host
-from remit.engine.process.standing import refresh
 from remit.errors import Refused
 from remit.facts.boundary import EffectView
 from remit.facts.kinds import DoubtResolved
@@ -36,7 +35,6 @@ async def resolve(
     its call has not returned), `doubt.resolved` (somebody said so already), `doubt.evidence`, `doubt.decider`,
     `doubt.self`, `doubt.role`; ValueRefused: nothing was written.
     """
-    await refresh(host)
     if not evidence.strip():
         raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
     data, _ = _PLAIN.write({"evidence": evidence, "outcome": outcome}, where=f"the outcome of {call}")
@@ -64,9 +62,9 @@ async def resolve(
         _check_decider(authority, found, effect, by)
         fact = DoubtResolved(call=call, intended=effect.intention, state=state)
         told_ = msgspec.json.encode({"by": by, "call": call, "run": run, "state": state})
-        return Letter(fact, data, (Announce("doubt.resolved", told_),), is_fenced=True)
+        return Letter(fact, data, (Announce("doubt.resolved", told_),))
 
-    await post(host, run, by=by, write=write)
+    await post(host, run, by=by, write=write, is_fenced=True)
 
 
 def _check_person(authority: Authority, by: str) -> None:

@@ -1,0 +1,51 @@
+"""Posting: who rests on the directory looks at it once and is held to it; who does not needs none."""
+
+from __future__ import annotations
+
+import pytest
+
+import remit
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Peek
+from tests.support.office import DANA, DORA, RUN, Office, staffed
+from tests.support.till import Till, paying
+
+
+class Peeked(MemoryStore):
+    """A memory store that counts looks at the directory, and can have lost it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks, self.is_gone = 0, False
+
+    async def peek(self, run_key: int) -> Peek | None:
+        self.looks += 1
+        return None if self.is_gone else await super().peek(run_key)
+
+
+async def test_who_decides_or_resolves_looks_at_the_directory_once():  # proves: APR-3, FX-9
+    store, office, till = Peeked(), Office(), Till()
+    till.next(ConnectionError("no answer"))
+    async with remit.open(store) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await rt.run(paying(till.effect()), id="doubt")
+        (ask,) = await rt.inbox()
+
+        store.looks = 0
+        await rt.decide(ask.id, "approve", by=DORA, seen=ask.version)
+        assert store.looks == 1
+        await rt.resolve("doubt", "pay", "did_not_happen", by=DORA, evidence="asked the bank")
+        assert store.looks == 2
+
+
+async def test_a_wish_to_end_a_run_needs_no_directory_whatever_this_process_looked_at_before():  # proves: RUN-14
+    store, office = Peeked(), Office()
+    async with remit.open(store) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        (ask,) = await rt.inbox()
+        store.is_gone = True
+        with pytest.raises(remit.AuthorityUnreadable):
+            await rt.decide(ask.id, "approve", by=DORA, seen=ask.version)
+        assert (await rt.cancel(RUN, by=DANA)).status == "cancelled"
