@@ -43,7 +43,7 @@ def refund_case(run: remit.SyncRun, amount: int) -> str:
 
 
 def tell() -> None:
-    print(refund.connector, refund_case.contract_digest, RULE.predicate(RULE.pin().wanted, "still_wanted") is is_open)
+    print(refund.connector, refund_case.terms.digest, RULE.predicate(RULE.pin().wanted, "still_wanted") is is_open)
 
 
 def go() -> None:

@@ -108,7 +108,7 @@ def _frame(turn: Turn, authority: Authority) -> Question:
         head=head,
         now=writer.now(),
         post=attempt.post_seq,
-        pinned_contract=pinned if pinned != turn.flow.contract_digest else "",
+        pinned_contract=pinned if pinned != turn.terms.digest else "",
         pinned_policy=opened.policy if opened.policy != authority.policy_digest else "",
         regressed=writer.wall() + REGRESSED_US < writer.last_at,
         resume=turn.resume,
@@ -147,7 +147,7 @@ async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> tuple[Literal["", "ye
 async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
     """What a predicate of the contract says of the request, or what it raised."""
     assert wish.effect is not None
-    predicate = turn.flow.contract.predicate(wish.effect.name, name, use)
+    predicate = turn.terms.contract.predicate(wish.effect.name, name, use)
     if predicate is None:
         return _lost(name)
     token = place.set("effect")  # it may look, and may not cross
@@ -186,7 +186,7 @@ def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, 
     request = value_digest(wish.salt, wish.data)
     bound = Bound(
         connector="" if effect is None else effect.connector,
-        contract=turn.flow.contract_digest,
+        contract=turn.terms.digest,
         effect=wish.declared,
         policy=turn.host.standing.authority.policy_digest,
         request=request,

@@ -12,8 +12,9 @@ from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
-from remit.authority.contract import Contract, digest
+from remit.authority.contract import Contract
 from remit.engine.declared.place import check_not_bare
+from remit.engine.declared.terms import Terms
 from remit.errors import DeclarationRefused
 from remit.facts.names import check_name
 from remit.facts.value import Codec, codec_of_parameter, codec_of_return
@@ -55,8 +56,7 @@ class Flow(Generic[R]):
         self.name = check_name(name, "flow name")
         self.fn = fn
         self.contract = contract
-        self.pin = contract.pin()
-        self.contract_digest = digest(self.pin)
+        self.terms = Terms.of(contract)
         if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise DeclarationRefused(f"Flow {name!r} yields; a flow returns one outcome.", code="flow.function")
         self.is_async = is_async(fn)

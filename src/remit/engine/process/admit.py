@@ -67,7 +67,7 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
         authority=authority.version,
         behalf=order.behalf,
         by=order.by,
-        contract=flow.pin,
+        contract=flow.terms.pin,
         flow=flow.name,
         policy=authority.policy_digest,
         window_end=now + flow.contract.window_us,

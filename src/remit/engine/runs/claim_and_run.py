@@ -27,7 +27,8 @@ from remit.engine.runs.holding import held
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.watch import is_parked, until_free
-from remit.engine.turn.closing import AttemptClosed, is_closing
+from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.closing import is_closing
 from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn
@@ -107,26 +108,25 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
 async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | Again:
     """One attempt under a lease that was just granted."""
     run_key = taken.row.run_key
-    started = AttemptStarted(contract=flow.contract_digest, version=flow.contract.version, worker=host.worker)
+    started = AttemptStarted(contract=flow.terms.digest, version=flow.contract.version, worker=host.worker)
     async with held(host, taken, started, main=main_task(flow)) as attempt:
-        turn = Turn(host, flow, attempt)
+        turn = Turn(host, flow.terms, attempt)
         host.to_tell[run_key] = partial(notice, turn)
         try:
-            return await begin(turn, is_new=taken.is_new) or await _run_flow(turn)
+            return await begin(turn, is_new=taken.is_new) or await _run_flow(turn, flow)
         finally:
             del host.to_tell[run_key]
 
 
-async def _run_flow(turn: Turn) -> Outcome | Again:
-    attempt, flow = turn.attempt, turn.flow
+async def _run_flow(turn: Turn, flow: Flow[Any]) -> Outcome | Again:
+    attempt = turn.attempt
     cancelled_before = _times_cancelled()
     try:
-        result = await call_flow(flow, Run(turn), _read_input(turn))
+        result = await call_flow(flow, Run(turn), _read_input(attempt, flow))
         attempt.check_open()
         attempt.check_awaited()
         if attempt.replay.left:
-            attempt.close(DefinitionIncompatible(attempt.replay.left, ()))
-            attempt.check_open()
+            attempt.disagree(attempt.replay.left, ())
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
     except BaseException as exc:
         if is_closing(exc) or attempt.closed_by is not None or attempt.halted is not None:
@@ -135,7 +135,7 @@ async def _run_flow(turn: Turn) -> Outcome | Again:
             return await deny(turn, exc)
         if not isinstance(exc, Exception) and not _is_own_cancellation(exc, cancelled_before):
             raise
-        error = await park(turn, exc)
+        error = await park(turn, flow.name, exc)
         if error is exc:
             raise
         raise error from exc
@@ -160,14 +160,12 @@ async def _halted(turn: Turn, exc: BaseException) -> Outcome | Again:
     raise why from (why.__cause__ if is_closing(exc) else exc)
 
 
-def _read_input(turn: Turn) -> Any:
+def _read_input(attempt: Attempt, flow: Flow[Any]) -> Any:
     """What the flow is given. Bytes that its type no longer reads end this turn like any other mismatch."""
-    attempt = turn.attempt
     try:
-        return turn.flow.input_codec.read(attempt.view.input, where=f"the input of run {attempt.run_id!r}")
+        return flow.input_codec.read(attempt.view.input, where=f"the input of run {attempt.run_id!r}")
     except ValueUnreadable as exc:
-        attempt.close(exc)
-        raise AttemptClosed from exc
+        attempt.lost(exc)
 
 
 def _times_cancelled() -> int:

@@ -170,14 +170,14 @@ async def deny(turn: Turn, exc: Denied) -> Outcome | Again:
     return await finish(turn.attempt, ended(code, exc.message))
 
 
-async def park(turn: Turn, exc: BaseException) -> RemitError:
+async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError:
     """The run waits for mended code or surroundings; the error for its caller."""
     attempt, error = turn.attempt, exc
     await attempt.drain()
     if attempt.closed_by is not None:
         raise attempt.closed_by
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
-        error = StepError(run=attempt.run_id, name=turn.flow.name, error_type=type_name(exc), detail=text_of(exc))
+        error = StepError(run=attempt.run_id, name=flow, error_type=type_name(exc), detail=text_of(exc))
     calls = sorted(attempt.failed & _named_behind(exc, attempt.run_id))
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     fact = RunParked(calls=calls, code=error.code, waits_for=waits_for)

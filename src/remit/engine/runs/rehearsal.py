@@ -100,14 +100,14 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
     host = replace(host, store=reading(host.store))
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
-    turn = Turn(host, flow, attempt)
-    fit = await _fit(turn, view)
+    turn = Turn(host, flow.terms, attempt)
+    fit = await _fit(turn, flow, view)
     attempt.drop_unbegun()
     return Rehearsed(fit, turn, getattr(attempt, "wish", None))
 
 
-async def _fit(turn: Turn, view: RunView) -> Compatibility:
-    flow, attempt, run_id = turn.flow, turn.attempt, view.identity.run
+async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility:
+    attempt, run_id = turn.attempt, view.identity.run
     try:
         given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
         await call_flow(flow, Run(turn), given)
@@ -144,7 +144,7 @@ async def _fit(turn: Turn, view: RunView) -> Compatibility:
 
 def _compatible(flow: Flow[Any], view: RunView, at: str, reason: str) -> Compatibility:
     pinned = view.opened.contract
-    if pinned == flow.pin:
+    if pinned == flow.terms.pin:
         return Compatibility(view.identity.run, "compatible", at, reason)
     moved = f"; the contract moved from version {pinned.version} to {flow.contract.version}"
     return Compatibility(view.identity.run, "compatible after the gate", at, reason + moved)

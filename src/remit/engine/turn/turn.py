@@ -9,7 +9,7 @@ from typing import Any
 
 from remit.authority.contract import digest
 from remit.authority.rules import Rules, resume_groups, risk_of, rules_for, window_end
-from remit.engine.declared.flow import Flow
+from remit.engine.declared.terms import Terms
 from remit.engine.process.host import Host
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.wish import Permit
@@ -19,8 +19,9 @@ ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answe
 
 @dataclass(slots=True)
 class Turn:
-    """One attempt of a flow in a process.
+    """One attempt at a run in a process, whatever makes its calls.
 
+    terms: of the code that makes them.
     fetchers: how evidence is taken again, by the call that stated it. unreadable: what was
     raised where that failed, likewise.
     before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted.
@@ -31,7 +32,7 @@ class Turn:
     """
 
     host: Host
-    flow: Flow[Any]
+    terms: Terms
     attempt: Attempt
     fetchers: dict[str, Callable[..., Any]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -44,8 +45,8 @@ class Turn:
     _rules: dict[tuple[str, int], Rules] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        pinned, coded = self.attempt.view.opened.contract, self.flow.pin
-        self.pinned_digest = self.flow.contract_digest if pinned == coded else digest(pinned)
+        pinned, coded = self.attempt.view.opened.contract, self.terms.pin
+        self.pinned_digest = self.terms.digest if pinned == coded else digest(pinned)
         self.risk, self.resume = risk_of(pinned, coded), resume_groups(pinned, coded)
 
     @property
@@ -61,5 +62,5 @@ class Turn:
         found = self._rules.get(key)
         if found is None:
             pinned = self.attempt.view.opened.contract
-            found = self._rules[key] = rules_for(effect, pinned=pinned, coded=self.flow.pin, policy=authority.policy)
+            found = self._rules[key] = rules_for(effect, pinned=pinned, coded=self.terms.pin, policy=authority.policy)
         return found
