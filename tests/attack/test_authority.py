@@ -228,7 +228,8 @@ async def test_what_is_posted_under_another_runs_key_is_not_read_for_this_one(on
 
     async with on_sqlite.place.open() as rt:
         await rt.start(flow, id="r-2")
-        await post(rt._ready(), "r-2", by=ROOT, write=lambda found: Letter(CancelAsked(), detail("not this one")))
+        letter = Letter(CancelAsked(), detail("not this one"))
+        await post(rt._ready(), "r-2", by=ROOT, write=lambda _: letter, is_fenced=False)
         with pytest.raises(remit.Tampered) as refused:
             await rt.run(flow, id="r-1")
         assert (refused.value.code, refused.value.run) == ("chain.genesis", "r-1")
