@@ -564,3 +564,8 @@ def test_the_examples_in_the_docstrings_run() -> None:
     for module in (gate, descriptions):
         assert doctest.testmod(module) == doctest.TestResults(failed=0, attempted=doctest.testmod(module).attempted)
         assert doctest.testmod(module).attempted > 0
+
+
+def test_findings_of_one_outcome_code_end_a_run_alike() -> None:  # proves: GATE-2
+    ends = set(gate.OUTCOMES.values())
+    assert len(ends) == len({end.code for end in ends})

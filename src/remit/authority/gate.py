@@ -12,23 +12,36 @@ decides, and among equals the first, so one more yes can never outweigh a no.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from remit.facts.judgement import Answer, Bound, Check, Finding, Limit, Need, Question, Verdict, Who
 
-# The outcome code of a finding is its own with an underscore, but for these.
-_OUTCOMES: Final[dict[str, str]] = {
-    "objective.cancelled": "cancelled",
-    "objective.window_over": "window_over",
-    "objective.unwanted": "unwanted",
-    "identity.disabled": "resume_denied",
-    "identity.unknown": "resume_denied",
-    "authority.role": "resume_denied",
-    "ceiling.amount": "ceiling_exceeded",
-    "ceiling.currency": "ceiling_exceeded",
-    "ceiling.negative": "ceiling_exceeded",
-    "approval.denied": "denied",
+
+class End(NamedTuple):
+    """What a finding comes to. is_told: the flow hears it, and may catch it and go another way."""
+
+    code: str  # outcome code
+    ends_as: Literal["abandoned", "failed", "expired", "cancelled"] = "abandoned"  # status of the run
+    is_told: bool = False
+
+
+# The outcome code of a finding is its own with an underscore, and a run that it ends is abandoned, but for these.
+OUTCOMES: Final[dict[str, End]] = {
+    "objective.cancelled": End("cancelled", "cancelled"),
+    "objective.window_over": End("window_over", "expired"),
+    "objective.unwanted": End("unwanted"),
+    "identity.disabled": End("resume_denied", "failed"),
+    "identity.unknown": End("resume_denied", "failed"),
+    "authority.role": End("resume_denied", "failed"),
+    "ceiling.amount": End("ceiling_exceeded", "failed"),
+    "ceiling.currency": End("ceiling_exceeded", "failed"),
+    "ceiling.exceeded": End("ceiling_exceeded", "failed"),
+    "ceiling.negative": End("ceiling_exceeded", "failed"),
+    "approval.denied": End("denied", "failed", is_told=True),
+    "idempotency.conflict": End("idempotency_conflict", "failed", is_told=True),
 }
+
+_ENDS: Final[dict[str, End]] = {end.code: end for end in OUTCOMES.values()}
 
 # The code of a field that an approval is bound to is `approval.` and its name, but for these.
 _BOUND_CODES: Final[dict[str, str]] = {"material": "payload", "request": "payload", "within": "window"}
@@ -47,7 +60,7 @@ def judge(question: Question) -> Verdict:
 
     Total and pure. All eight findings stand in the verdict in the order of `Check`; a finding's `code` is dotted
     ("ceiling.exceeded"), the verdict's is the outcome code of the finding that decided ("ceiling_exceeded").
-    An abandonment with `denied` or `idempotency_conflict` is for the flow to hear; any other ends the run.
+    An abandonment ends the run, unless it is for the flow to hear: see `end_of`.
 
     >>> from remit.facts.judgement import Bound, Crossing, Limit, Question, Who
     >>> cut = Limit(amount=38_000_00, currency="GBP", field="amount", max=25_000_00, per="run",
@@ -75,7 +88,13 @@ def judge(question: Question) -> Verdict:
 
 def outcome_of(code: str) -> str:
     """The snake_case outcome code of a dotted finding code: "authority.role" gives "resume_denied"."""
-    return _OUTCOMES.get(code) or code.replace(".", "_")
+    end = OUTCOMES.get(code)
+    return code.replace(".", "_") if end is None else end.code
+
+
+def end_of(code: str) -> End:
+    """What an abandonment under this outcome code comes to."""
+    return _ENDS.get(code) or End(code)
 
 
 def faults(question: Question) -> list[str]:

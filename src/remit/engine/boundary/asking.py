@@ -15,14 +15,15 @@ import secrets
 
 from remit.authority.gate import bound_faults, faults
 from remit.canonical import encode
+from remit.engine.boundary.question import conditions_of
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.engine.turn.writer import Conditions, Draft
+from remit.engine.turn.writer import Draft
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Check, Question
 from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged, WaitsFor
-from remit.store.marks import Announce, CloseAsk, Fence, Mark, OpenAsk
+from remit.store.marks import Announce, CloseAsk, Mark, OpenAsk
 
 # What a call is said to wait for, by the check that holds it; the first that does not pass decides.
 _WAITS_FOR: tuple[tuple[Check, WaitsFor], ...] = (
@@ -57,8 +58,7 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         marks.append(_listing(ask.asked, ask.at))  # the index is no more than that: the journal says that it is asked
     before = turn.attempt.boundary.judged
     if drafts or marks or before is None or (before.verdict, _about(before)) != (verdict, _about(judged)):
-        fence = Fence(turn.host.standing.run_key, question.authority)
-        conditions = Conditions(fence=fence, post_seq=question.post, marks=tuple(marks))
+        conditions = conditions_of(turn, question, tuple(marks))
         await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
     return Parked(waits_for, verdict.code, words)
 

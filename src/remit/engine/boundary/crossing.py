@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from remit.authority.gate import judge
+from remit.authority.gate import end_of, judge
 from remit.engine.boundary import asking
 from remit.engine.boundary.evidence import take_again
-from remit.engine.boundary.question import is_shared, question_of, reservations, resume_question
+from remit.engine.boundary.question import conditions_of, is_shared, question_of, reservations, resume_question
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import refresh
@@ -32,13 +32,11 @@ from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Mov
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
-from remit.store.marks import CloseAsk, Fence, FreeKey, Mark, Reserve, TakeKey, Unreserve
+from remit.store.marks import CloseAsk, FreeKey, Mark, Reserve, TakeKey, Unreserve
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
 Write = Callable[[Turn, Wish, Sequence[Draft], Conditions], Awaitable[None]]
-
-_TOLD = ("denied", "idempotency_conflict")  # outcome codes that the flow hears and may catch
 
 
 async def may_go_on(turn: Turn) -> Ended | Parked | None:
@@ -50,9 +48,7 @@ async def may_go_on(turn: Turn) -> Ended | Parked | None:
     words = words_of(question, verdict)
     if verdict.decision == "revalidate":
         return Parked("gate", verdict.code, words)
-    cancel = turn.attempt.boundary.cancel
-    item = cancel.item if cancel is not None and verdict.code == "cancelled" else ""
-    return ended(verdict.code, words, item=item, judged=GateJudged(question=question, verdict=verdict))
+    return _abandoned(turn, GateJudged(question=question, verdict=verdict), words)
 
 
 async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | Decided:
@@ -192,28 +188,24 @@ async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: C
         raise
 
 
-def conditions_of(turn: Turn, question: Question, marks: tuple[Mark, ...] = ()) -> Conditions:
-    """What must still be so at the commit: the authority that was judged by, and nothing posted since.
-
-    The authority of the question, and not the one that this process knows by now: another turn may have read on.
-    """
-    fence = Fence(turn.host.standing.run_key, question.authority)
-    return Conditions(fence=fence, post_seq=question.post, marks=marks)
-
-
 async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Parked:
     """Not now, or no: what the call waits for, written down."""
     words = words_of(question, verdict)
     judged = GateJudged(question=question, verdict=verdict)
-    if verdict.decision == "abandon" and verdict.code in _TOLD:
+    if verdict.decision == "abandon" and end_of(verdict.code).is_told:
         if wish.name in turn.attempt.boundary.in_doubt:  # it may have happened: a no only says not to send it again
             return Parked("doubt", "effect.in_doubt", words)
         raise await _refuse(turn, wish, judged, words)
     if verdict.decision == "abandon":
-        cancel = turn.attempt.boundary.cancel
-        item = cancel.item if cancel is not None and verdict.code == "cancelled" else ""
-        turn.attempt.stop(ended(verdict.code, words, item=item, judged=judged, name=wish.name))
+        turn.attempt.stop(_abandoned(turn, judged, words, wish.name))
     return await asking.revalidate(turn, wish, judged, words)
+
+
+def _abandoned(turn: Turn, judged: GateJudged, words: str, name: str | None = None) -> Ended:
+    """The end that a judgement comes to. One that somebody asked for names who did."""
+    cancel, code = turn.attempt.boundary.cancel, judged.verdict.code
+    item = cancel.item if cancel is not None and code == "cancelled" else ""
+    return ended(code, words, item=item, judged=judged, name=name)
 
 
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:

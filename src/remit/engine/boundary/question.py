@@ -25,11 +25,13 @@ from remit.engine.declared.place import place
 from remit.engine.turn.step import type_name
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Wish
+from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused
 from remit.facts.boundary import AskView, Boundary, Decided, EffectView
 from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
 from remit.facts.kinds import Reservation
+from remit.store.marks import Fence, Mark
 
 REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
 
@@ -93,6 +95,15 @@ def reservations(question: Question) -> list[Reservation]:
 def is_shared(scope: str) -> bool:
     """Whether runs share this ceiling, so that the store counts it; a run counts its own in its journal."""
     return not scope.endswith("/run")
+
+
+def conditions_of(turn: Turn, question: Question, marks: tuple[Mark, ...] = ()) -> Conditions:
+    """What must still be so at the commit: the authority that was judged by, and nothing posted since.
+
+    The authority of the question, and not the one that this process knows by now: another turn may have read on.
+    """
+    fence = Fence(turn.host.standing.run_key, question.authority)
+    return Conditions(fence=fence, post_seq=question.post, marks=marks)
 
 
 def _frame(turn: Turn, authority: Authority) -> Question:

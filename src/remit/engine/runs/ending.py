@@ -13,13 +13,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from remit.authority.gate import outcome_of
 from remit.engine.boundary.crossing import may_go_on
 from remit.engine.boundary.settling import take_words
 from remit.engine.process.outcome import Outcome, detail
 from remit.engine.process.standing import look
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
-from remit.engine.turn.posts import notice, words_of_cancel
+from remit.engine.turn.posts import cancelled, notice
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.writer import Draft
@@ -77,8 +78,7 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome | Again:
         await notice(turn)
         cancel = attempt.boundary.cancel
         if cancel is not None:
-            words = words_of_cancel(cancel.by, cancel.reason)
-            return await finish(turn.attempt, ended("cancelled", words, item=cancel.item))
+            return await finish(turn.attempt, cancelled(cancel))
         await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt), is_post_seen=False)
     return Outcome(attempt.run_id, Status.COMPLETED, _value=result)
 
@@ -90,7 +90,7 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome | Again:
         raise attempt.closed_by
     cancel = attempt.boundary.cancel
     if cancel is not None and not isinstance(halt, Ended):
-        halt = ended("cancelled", words_of_cancel(cancel.by, cancel.reason), item=cancel.item)
+        halt = cancelled(cancel)
     if isinstance(halt, Ended) and attempt.boundary.in_doubt:
         halt = _doubtful(attempt, halt)
     if isinstance(halt, Again):
@@ -166,8 +166,7 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> N
 
 async def deny(turn: Turn, exc: Denied) -> Outcome | Again:
     """A denial that the flow did not catch."""
-    code = "denied" if exc.code == "approval.denied" else exc.code.replace(".", "_")
-    return await finish(turn.attempt, ended(code, exc.message))
+    return await finish(turn.attempt, ended(outcome_of(exc.code), exc.message))
 
 
 async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError:

@@ -9,8 +9,8 @@ from remit.engine.process.outcome import Outcome
 from remit.engine.process.taking import Taken
 from remit.engine.runs.ending import finish
 from remit.engine.runs.holding import held
-from remit.engine.turn.halt import Again, ended
-from remit.engine.turn.posts import words_of_cancel
+from remit.engine.turn.halt import Again
+from remit.engine.turn.posts import cancelled
 from remit.facts.kinds import AttemptStarted
 
 
@@ -22,5 +22,4 @@ async def end_unattended(host: Host, taken: Taken) -> Outcome | Again:
     started = AttemptStarted(contract=digest(pinned), version=pinned.version, worker=host.worker)
     async with held(host, taken, started, main=None) as attempt:
         await take_words(attempt, host.outstanding)
-        words = words_of_cancel(cancel.by, cancel.reason)
-        return await finish(attempt, ended("cancelled", words, item=cancel.item))
+        return await finish(attempt, cancelled(cancel))

@@ -10,22 +10,13 @@ A halt lets what is under way at the outside finish and be settled; only then is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
+from remit.authority.gate import end_of
 from remit.facts.kinds import GateJudged, RunEnded, WaitsFor
 from remit.facts.machine import Status
 
 # Which one a run is said to wait for, where its calls wait for several things.
 URGENCY: dict[WaitsFor, int] = {"doubt": 0, "gate": 1, "evidence": 2, "approval": 3, "repair": 4}
-
-_STATUS: dict[str, Literal["failed", "expired", "cancelled"]] = {
-    "resume_denied": "failed",
-    "ceiling_exceeded": "failed",
-    "denied": "failed",
-    "idempotency_conflict": "failed",
-    "window_over": "expired",
-    "cancelled": "cancelled",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,5 +54,5 @@ Halt = Parked | Ended | Again
 
 
 def ended(code: str, words: str, *, item: str = "", judged: GateJudged | None = None, name: str | None = None) -> Ended:
-    """An end under an outcome code: checks 2 and 3 and a denial fail a run, other abandonments abandon it."""
-    return Ended(RunEnded(code=code, item=item, status=_STATUS.get(code, "abandoned")), words, judged, name)
+    """An end under an outcome code, with the status that the gate's table has for it."""
+    return Ended(RunEnded(code=code, item=item, status=end_of(code).ends_as), words, judged, name)

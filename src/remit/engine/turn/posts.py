@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from remit.engine.process.journal import check_whose, read_journal
 from remit.engine.process.outcome import detail_of
-from remit.engine.turn.halt import ended
+from remit.engine.turn.halt import Ended, ended
 from remit.engine.turn.turn import Turn
 from remit.errors import RemitError, Tampered
+from remit.facts.boundary import Cancelled
 from remit.facts.chain import tampered
 
 
@@ -26,14 +27,15 @@ async def notice(turn: Turn) -> None:
         attempt.lost(exc)
     cancel = attempt.boundary.cancel
     if cancel is not None and attempt.settles_for is None:
-        attempt.halt(ended("cancelled", words_of_cancel(cancel.by, cancel.reason), item=cancel.item))
+        attempt.halt(cancelled(cancel))
     attempt.parking.wake()
 
 
-def words_of_cancel(by: str, reason: bytes | None) -> str:
-    """Who asked for the end, and why."""
-    told = detail_of(reason)
-    return f"{by} cancelled it: {told}" if told else f"{by} cancelled it."
+def cancelled(cancel: Cancelled) -> Ended:
+    """The end that somebody asked for, in words of who and why."""
+    told = detail_of(cancel.reason)
+    words = f"{cancel.by} cancelled it: {told}" if told else f"{cancel.by} cancelled it."
+    return ended("cancelled", words, item=cancel.item)
 
 
 async def _read(turn: Turn) -> None:
