@@ -65,6 +65,39 @@ async def test_an_act_reads_its_own_bytes_back_before_they_are_written(fact: Any
         assert await rt.verify(AUTHORITY) is None
 
 
+async def test_what_cannot_be_seen_is_refused_at_the_door_and_read_where_it_stands(on_sqlite: Siege):  # proves: C32
+    """A worker with a newer Python let a character in that this one can't see: everything goes on, and it may be
+    taken out again."""
+    hidden, newer = "user:da\u202ena", "user:\U0003fffd"
+    async with on_sqlite.place.open() as rt:
+        for call in (
+            rt.grant(hidden, "director", by=ROOT),
+            rt.grant(DORA, "director", by=hidden),
+            rt.revoke(hidden, "director", by=ROOT),
+            rt.disable(hidden, by=ROOT),
+            rt.link(DORA, person=hidden, by=ROOT),
+            rt.set_policy({"version": "1"}, by=hidden),
+        ):
+            with pytest.raises(remit.IdRefused):
+                await call
+        fact = RoleGranted(principal=newer, role="director")
+        await act(rt._ready(), fact, "", by=ROOT, check=lambda known: None)
+    async with on_sqlite.place.open() as rt:
+        await staffed(rt)
+        assert (await rt.authority()).who(newer).roles == ["director"]
+        await rt.disable(newer, by=ROOT)
+        assert await rt.verify(AUTHORITY) is None
+
+
+async def test_a_name_of_a_class_of_its_own_is_kept_as_text(on_sqlite: Siege):  # proves: C32
+    class Name(str):
+        pass
+
+    async with on_sqlite.place.open() as rt:
+        await rt.grant(Name(DORA), "director", by=Name(ROOT))
+        assert (await rt.authority()).who(DORA).roles == ["director"]
+
+
 # -- the row of a journal of Remit's own ------------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ from remit.facts.kinds import (
     RoleRevoked,
     RunOpened,
 )
-from remit.facts.names import check_principal
+from remit.facts.names import check_principal_form
 from remit.facts.rules import PolicyPin
 
 AUTHORITY = "remit:authority"
@@ -203,7 +203,7 @@ def check_link(authority: Authority, principal: str, person: str, by: str) -> No
     two would speak for each other), `authority.disabled`, `authority.no_change`.
     """
     _check_act(authority, principal, by)
-    if not check_principal(person, "person").startswith("user:"):
+    if not check_principal_form(person, "person").startswith("user:"):
         raise _link(f"{person!r} is not a person", "A person is written `user:dana`.")
     linked = authority._entry(principal).person
     if linked == person:
@@ -225,12 +225,12 @@ def check_policy(authority: Authority, policy: PolicyPin, by: str) -> None:
 
 
 def _check_act(authority: Authority, principal: str, by: str) -> None:
-    check_principal(principal, "principal")
+    check_principal_form(principal, "principal")
     _check_by(authority, by)
 
 
 def _check_by(authority: Authority, by: str) -> None:
-    check_principal(by, "principal that acts")
+    check_principal_form(by, "principal that acts")
     if authority.who(by).disabled:
         raise Refused(
             f"{by!r} is disabled; nothing was done.",

@@ -9,7 +9,7 @@ Each act is checked against the newest directory and written behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from remit.authority.directory import (
@@ -37,7 +37,7 @@ from remit.facts.kinds import (
     RoleGranted,
     RoleRevoked,
 )
-from remit.facts.names import check_principal
+from remit.facts.names import check_principal, check_principal_form
 from remit.facts.rules import PolicyPin
 
 
@@ -101,28 +101,37 @@ class People(Opened):
 
     async def grant(self, principal: str, role: str, *, by: str, reason: str = "") -> int:
         """Give a principal a role; the version of the directory from which it holds. Nobody grants to themselves."""
+        principal = check_principal_form(principal, "principal")
         fact = RoleGranted(principal=principal, role=role)
-        return await self._act(fact, reason, by, lambda known: check_grant(known, principal, role, by))
+        return await self._act(
+            fact, reason, by, lambda known: check_grant(known, principal, role, by), whom=[principal]
+        )
 
     async def revoke(self, principal: str, role: str, *, by: str, reason: str = "") -> int:
         """Take a role from a principal; what was not committed before this returns is stopped by it."""
+        principal = check_principal_form(principal, "principal")
         fact = RoleRevoked(principal=principal, role=role)
-        return await self._act(fact, reason, by, lambda known: check_revoke(known, principal, role, by))
+        return await self._act(
+            fact, reason, by, lambda known: check_revoke(known, principal, role, by), whom=[principal]
+        )
 
     async def disable(self, principal: str, *, by: str, reason: str = "") -> int:
         """Let nothing go on under a principal."""
-        fact = PrincipalDisabled(principal=principal)
-        return await self._act(fact, reason, by, lambda known: check_disable(known, principal, by))
+        fact = PrincipalDisabled(principal=check_principal_form(principal, "principal"))
+        return await self._act(fact, reason, by, lambda known: check_disable(known, principal, by), whom=[principal])
 
     async def enable(self, principal: str, *, by: str, reason: str = "") -> int:
         """Let a principal count again."""
-        fact = PrincipalEnabled(principal=principal)
-        return await self._act(fact, reason, by, lambda known: check_enable(known, principal, by))
+        fact = PrincipalEnabled(principal=check_principal_form(principal, "principal"))
+        return await self._act(fact, reason, by, lambda known: check_enable(known, principal, by), whom=[principal])
 
     async def link(self, principal: str, *, person: str, by: str, reason: str = "") -> int:
         """Say that two principals are one person, for good: neither approves what the other asks for."""
+        principal, person = check_principal_form(principal, "principal"), check_principal_form(person, "person")
         fact = PrincipalLinked(person=person, principal=principal)
-        return await self._act(fact, reason, by, lambda known: check_link(known, principal, person, by))
+        return await self._act(
+            fact, reason, by, lambda known: check_link(known, principal, person, by), whom=[principal, person]
+        )
 
     async def set_policy(
         self, policy: Mapping[str, Any] | PolicyPin, *, by: str, reason: str = "", over: str | None = None
@@ -145,8 +154,19 @@ class People(Opened):
         """Directory and policy as they are now, read from their verified journal. Raises AuthorityUnreadable."""
         return await glance(self._ready())
 
-    async def _act(self, fact: Fact, reason: str, by: str, check: Callable[[Authority], None]) -> int:
-        return await act(self._ready(), fact, reason, by=by, check=check)
+    async def _act(
+        self, fact: Fact, reason: str, by: str, check: Callable[[Authority], None], *, whom: Sequence[str] = ()
+    ) -> int:
+        """whom: principals that the fact names. One that the directory has was let in, whatever can be seen here."""
+
+        def at_the_door(known: Authority) -> None:
+            for name in (*whom, by):
+                if name not in known.directory:
+                    check_principal(name, "principal")
+            check(known)
+
+        host, by = self._ready(), check_principal_form(by, "principal that acts")
+        return await act(host, fact, reason, by=by, check=at_the_door)
 
     inbox_sync = twin(inbox)
     ask_sync = twin(ask)

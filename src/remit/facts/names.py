@@ -2,7 +2,8 @@
 
 Ids are shown to people who decide on them, so what can't be seen is refused at the door:
 control, formatting and private characters, unassigned code points, line separators. What
-passes is kept and compared literally.
+passes is kept and compared literally. Which characters are assigned is a matter of this Python's
+Unicode: that is asked at the door, and never of what another one let in and wrote down.
 """
 
 from __future__ import annotations
@@ -22,14 +23,9 @@ _ESCAPES = str.maketrans({"%": "%25", "/": "%2F", "#": "%23"})
 
 def check_id(text: object, what: str) -> str:
     """`text`, if it may be stored and shown as `what` ("run id"). Raises IdRefused."""
-    if not isinstance(text, str):
-        raise IdRefused(f"The {what} must be text, not {type(text).__name__}; nothing was done.")
-    if not text or len(text) > ID_CHARACTERS_MAX:
-        raise IdRefused(f"The {what} has {len(text)} characters; nothing was done.")
-    check_visible(text, what)
-    if text.startswith(RESERVED_PREFIX):
-        raise IdRefused(f"The {what} {text!r} begins with {RESERVED_PREFIX!r}, which is Remit's own; nothing was done.")
-    return str.__str__(text)  # a member of an Enum, or of another class that derives from str, as plain text
+    name = _check_form(text, what)
+    check_visible(name, what)
+    return name
 
 
 def check_visible(text: str, what: str) -> None:
@@ -44,8 +40,15 @@ def check_visible(text: str, what: str) -> None:
 
 
 def check_principal(text: object, what: str) -> str:
-    """A principal: "user:dana", "agent:buyer", "service:x". Raises IdRefused."""
-    name = check_id(text, what)
+    """A principal that may be written down: "user:dana", "agent:buyer", "service:x". Raises IdRefused."""
+    name = check_principal_form(text, what)
+    check_visible(name, what)
+    return name
+
+
+def check_principal_form(text: object, what: str) -> str:
+    """A principal as it may stand in a journal, whoever can see its characters. Raises IdRefused."""
+    name = _check_form(text, what)
     kind, colon, rest = name.partition(":")
     if not colon or kind not in ("user", "agent", "service") or not rest:
         raise IdRefused(
@@ -76,3 +79,13 @@ def path(prefix: str, base: str, occurrence: int) -> str:
     if len(name) > PATH_CHARACTERS_MAX:
         raise IdRefused(f"The call's path has {len(name)} characters of {PATH_CHARACTERS_MAX}; nothing was done.")
     return name
+
+
+def _check_form(text: object, what: str) -> str:
+    if not isinstance(text, str):
+        raise IdRefused(f"The {what} must be text, not {type(text).__name__}; nothing was done.")
+    if not text or len(text) > ID_CHARACTERS_MAX:
+        raise IdRefused(f"The {what} has {len(text)} characters; nothing was done.")
+    if text.startswith(RESERVED_PREFIX):
+        raise IdRefused(f"The {what} {text!a} begins with {RESERVED_PREFIX!r}, which is Remit's own; nothing was done.")
+    return str.__str__(text)  # a member of an Enum, or of another class that derives from str, as plain text
