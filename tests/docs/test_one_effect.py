@@ -58,6 +58,7 @@ SMALL = (
 )
 READ = {
     ("engine/turn/attempt.py", "Attempt.is_open"),
+    ("engine/turn/step.py", "since_us"),
     ("engine/turn/wish.py", "Wish.declared"),
     ("engine/turn/race.py", "has_lost"),
     ("engine/turn/writer.py", "JournalWriter.now"),

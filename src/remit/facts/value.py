@@ -47,6 +47,7 @@ _NATIVE = (
     msgspec.inspect.UnionType,
 )
 # Bytes of anybody's making, which would be written without a look at them.
+_PLAIN = (dict, list, tuple, str, int, float, bool, type(None))
 _UNSAFE = (msgspec.inspect.RawType, msgspec.inspect.MemoryViewType, msgspec.inspect.ExtType)
 
 
@@ -152,6 +153,12 @@ def codec_for(type_: Any) -> Codec[Any]:
 def codec_of_return(fn: Callable[..., Any]) -> Codec[Any]:
     """The codec of what `fn` returns, or what awaiting it returns. Raises DeclarationRefused."""
     return codec_for(_awaited(_annotation(fn, "return")))
+
+
+def codec_of_value(value: object) -> Codec[Any]:
+    """The codec of a value's own type, so that a model is kept as one; plain data has one for all."""
+    kind = type(value)
+    return codec_for(Any if kind in _PLAIN else kind)
 
 
 def codec_of_parameter(fn: Callable[..., Any], index: int) -> Codec[Any]:

@@ -21,10 +21,8 @@ from remit.engine.turn.wish import Wish
 from remit.facts.boundary import Decided
 from remit.facts.judgement import Need
 from remit.facts.kinds import ApprovalUsed, EffectRefused
-from remit.facts.value import Codec, codec_for
+from remit.facts.value import codec_of_value
 from remit.facts.view import Recorded
-
-_PLAIN: Codec[Any] = codec_for(Any)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +77,5 @@ def _material(data: bytes, need: Need) -> bytes:
 
 def payload_of(name: str, payload: Any) -> bytes:
     """The bytes of what a person is shown. Raises ValueRefused: nobody was asked."""
-    kind = type(payload)
-    codec = _PLAIN if kind in (dict, list, tuple, str, int, float, bool, type(None)) else codec_for(kind)
-    data, _ = codec.write(payload, where=name)
+    data, _ = codec_of_value(payload).write(payload, where=name)
     return data

@@ -39,9 +39,9 @@ MOVES_MAX = 16  # how often a question is judged again because what it rests on 
 Write = Callable[[Turn, Wish, Sequence[Draft], Conditions], Awaitable[None]]
 
 
-async def may_go_on(turn: Turn) -> Ended | Parked | None:
+def may_go_on(turn: Turn) -> Ended | Parked | None:
     """The gate at a plain resume: None, or why the run does not go on. Nothing is written."""
-    question = await resume_question(turn)
+    question = resume_question(turn)
     verdict = judge(question)
     if verdict.decision == "resume":
         return None

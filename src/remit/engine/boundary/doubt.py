@@ -13,9 +13,9 @@ still land. Otherwise a person decides. Never is a second call made in silence.
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
+from remit.authority.durations import MICROSECOND
 from remit.engine.boundary.port import Answered, ask_outside
 from remit.engine.boundary.settling import settle, take_word
 from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
@@ -26,7 +26,6 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.facts.boundary import EffectView
 
-MICROSECOND = timedelta(microseconds=1)
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
 
 

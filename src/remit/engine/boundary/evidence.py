@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from remit.authority.durations import MICROSECOND
 from remit.authority.rules import evidence_until
 from remit.canonical import INTEGER_MAX
 from remit.engine.declared.flow import Step
@@ -32,11 +33,9 @@ from remit.facts.boundary import EvidenceView
 from remit.facts.entry import value_digest
 from remit.facts.kinds import EvidenceTaken
 from remit.facts.names import check_id
-from remit.facts.value import Codec, codec_for
+from remit.facts.value import codec_of_value
 
-MICROSECOND = timedelta(microseconds=1)
 AHEAD_US = 5_000_000  # clocks of suppliers may run ahead by less; nothing is fresh for longer by it
-_PLAIN: Codec[Any] = codec_for(Any)
 
 
 def take(
@@ -54,7 +53,7 @@ def take(
     attempt.check_open()
     check_id(name, "name of evidence")
     _check_times(name, as_of, fresh_for)
-    data, _ = _codec(value).write(value, where=call)
+    data, _ = codec_of_value(value).write(value, where=call)
     if again is not None:
         turn.fetchers[call] = again
     recorded = attempt.ridden.get(call)
@@ -84,7 +83,7 @@ async def take_again(turn: Turn, wish: Wish) -> None:
             continue
         try:
             value = await _fetched(turn, fetcher)
-            data, _ = _codec(value).write(value, where=name)
+            data, _ = codec_of_value(value).write(value, where=name)
         except Exception as exc:  # whatever it raised: what can't be read counts for nothing, and the question says why
             turn.unreadable[view.call] = type_name(exc)
             continue
@@ -135,9 +134,3 @@ def _fact(name: str, as_of: datetime, fresh_for: timedelta, now: int) -> Evidenc
         )
     at = max(min(at, now), -INTEGER_MAX)
     return EvidenceTaken(as_of=at, evidence=name, until=min(at + fresh_for // MICROSECOND, INTEGER_MAX))
-
-
-def _codec(value: Any) -> Codec[Any]:
-    """By the value's own type where that can be stored, so that a model is kept as one."""
-    kind = type(value)
-    return _PLAIN if kind in (dict, list, tuple, str, int, float, bool, type(None)) else codec_for(kind)

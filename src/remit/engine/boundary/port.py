@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from remit.engine.declared.place import place
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
-from remit.engine.turn.step import in_thread
+from remit.engine.turn.step import in_thread, since_us
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Permit
 from remit.errors import PermitRefused, StoreClosed
@@ -53,16 +53,16 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         has_returned = None if effect.callee.is_async else _noted(turn, permit)  # its thread outlives a call given up
         outcome = await _called(turn, effect.callee, request, permit.key, limit, has_returned)
     except DidNotHappen as exc:
-        return Answered("did_not_happen", None, exc, _since(began))
+        return Answered("did_not_happen", None, exc, since_us(began))
     except Declined as exc:
-        return Answered("failed", None, exc, _since(began))
+        return Answered("failed", None, exc, since_us(began))
     except (Exception, asyncio.CancelledError) as exc:
         _check_not_ending(exc)
-        return Answered("doubt", None, exc, _since(began))
+        return Answered("doubt", None, exc, since_us(began))
     finally:
         place.reset(token)
         is_over()
-    return Answered("ok", outcome, None, _since(began))
+    return Answered("ok", outcome, None, since_us(began))
 
 
 async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str) -> Any:
@@ -118,7 +118,3 @@ def _check_not_ending(exc: BaseException) -> None:
     task = asyncio.current_task()
     if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
         raise exc
-
-
-def _since(began_ns: int) -> int:
-    return (time.perf_counter_ns() - began_ns) // 1_000

@@ -39,7 +39,7 @@ _KEY_TAG = b"remit/key/1\n"
 _BUSINESS_TAG = b"remit/business/1\n"
 
 
-async def resume_question(turn: Turn) -> Question:
+def resume_question(turn: Turn) -> Question:
     """What is asked before a run goes on, whatever it will do."""
     return _frame(turn, turn.host.standing.authority)
 

@@ -40,5 +40,5 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     await glance(host)
     rehearsed = await rehearse_to(host, flow, found)
     wish, turn = rehearsed.wish, rehearsed.turn
-    question = await resume_question(turn) if wish is None else await question_of(turn, wish)
+    question = resume_question(turn) if wish is None else await question_of(turn, wish)
     return Judged(found.view.identity.run, "" if wish is None else wish.name, question, judge(question))

@@ -51,7 +51,7 @@ async def begin(turn: Turn, *, is_new: bool) -> Outcome | Again | None:
             return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
         turn.host.clock.check()
     await take_words(turn.attempt, turn.host.outstanding)
-    halt = await may_go_on(turn)
+    halt = may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
         turn.attempt.settles_for = halt
         return None

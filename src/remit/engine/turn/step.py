@@ -60,11 +60,11 @@ async def compute(
     except (Exception, asyncio.CancelledError) as exc:
         _check_not_cancelled(task, cancelled_before)
         # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
-        raise await fail(attempt, name, exc, _since(began)) from exc
+        raise await fail(attempt, name, exc, since_us(began)) from exc
     finally:
         place.reset(token)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
-    await attempt.append("StepDone", b'{"took":%d}' % _since(began), name=name, value=data)
+    await attempt.append("StepDone", b'{"took":%d}' % since_us(began), name=name, value=data)
     return twin
 
 
@@ -133,7 +133,8 @@ def text_of(exc: BaseException) -> str:
         return f"(its text could not be made: {type(broken).__name__})"
 
 
-def _since(began_ns: int) -> int:
+def since_us(began_ns: int) -> int:
+    """Whole microseconds since a reading of `time.perf_counter_ns`."""
     return (time.perf_counter_ns() - began_ns) // 1_000
 
 

@@ -143,14 +143,14 @@ class JournalWriter:
         while self.alone is not None:
             await self.alone.wait()
 
-    async def append(self, move: Move | None = None) -> None:
+    async def append(self) -> None:
         """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store.
 
         Whoever stops waiting does not hear whether it was written: nothing that the boundary must know may ride then.
         """
         sealed, pen = self._riding, self._pen
         self._riding = []
-        unit = self._unit(pen, sealed, move or self._move, _NO_CONDITIONS)
+        unit = self._unit(pen, sealed, self._move, _NO_CONDITIONS)
         await self._store.append(unit)
         self._written(sealed, unit.entries)  # where the store let a later unit ride on this one, its entries follow
 
