@@ -304,7 +304,7 @@ def test_check_says_whether_the_code_goes_on_and_runs_nothing(desk: Desk):  # pr
     assert desk.json("check", "r", "flows:stricter")["fit"] == "compatible after the gate"
     (desk.folder / "flows.py").write_text(FLOWS.replace("range(count - 1)", "range(1)"))
     told = desk.json("check", "r", "flows:shorter", exits=4)
-    assert (told["fit"], told["at"], told["recorded"]) == ("incompatible", "fetch#2", ["fetch#2"])
+    assert (told["fit"], told["call"], told["recorded"]) == ("incompatible", "fetch#2", ["fetch#2"])
     assert "incompatible at fetch#2" in desk("check", "r", "flows:shorter", exits=4)
     assert desk.ran() == ran
 
@@ -381,4 +381,4 @@ def test_a_value_whose_class_changed_names_type_and_step_and_can_be_shown_as_it_
     assert told["code"] == "value.unreadable" and "Quote" in told["message"] and "ask" in told["message"]
     assert desk.json("why", "r")["code"] == "value.unreadable"
     assert '{"price":120}' in desk("show", "r", "--raw")
-    assert desk.json("check", "r", "flows:buy", exits=4)["at"] == "ask"
+    assert desk.json("check", "r", "flows:buy", exits=4)["call"] == "ask"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import remit
 from remit import Contract
 from remit.store.memory import MemoryStore
+from tests.support.office import DORA, ORDER, RUN, Office, answer, staffed
 
 
 @remit.flow(contract=Contract(version="1", resume="anyone"))
@@ -44,3 +47,30 @@ async def test_effects_are_those_of_a_run_or_the_doubts_of_all():  # proves: FX-
         with pytest.raises(remit.Refused, match="in_doubt=True") as refused:
             await rt.effects()
         assert refused.value.code == "effects.which"
+
+
+async def test_a_question_and_a_doubt_are_told_alike_wherever_they_are_looked_at():  # proves: FX-9, APR-6
+    async with remit.open("memory:") as rt:
+        office = Office()
+        await office.go(await staffed(rt))
+        [ask] = (await rt.why(RUN)).asks
+        assert ask == replace(await rt.ask(ask.id), number=0)
+        assert (ask.call, ask.payload, ask.state, ask.decided_by) == ("pay", ORDER, "open", "")
+        await answer(rt)
+        [ask] = (await rt.why(RUN)).asks
+        assert (ask.state, ask.decided_by) == ("approved", DORA)
+
+        office.body = lose
+        assert (await office.go(rt)).status == "in_doubt"
+        why = await rt.why(RUN)
+        assert list(why.doubts) == await rt.effects(RUN) == await rt.effects(in_doubt=True)
+        assert (why.asks, why.doubts[0].told_by) == ((), "")
+        await rt.resolve(RUN, "pay", "ok", by=DORA, evidence="statement", outcome="receipt 88")
+        assert (await rt.why(RUN)).doubts[0].told_by == DORA
+        assert (await office.go(rt)).value == "receipt 88"
+        [effect] = await rt.effects(RUN)
+        assert (effect.state, effect.told_by) == ("ok", DORA)
+
+
+def lose(order: object, key: str) -> None:
+    raise ConnectionError("no answer")

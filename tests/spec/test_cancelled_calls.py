@@ -231,7 +231,7 @@ async def test_a_mismatch_inside_a_task_group_is_told_as_one(storage: Storage): 
         with pytest.raises(remit.StepError):
             await rt.run(flow_with(a, b), id="r")
         found = await rt.check("r", flow_with(a, b, c))
-        assert (found.fit, found.at) == ("compatible", "c")
+        assert (found.fit, found.call) == ("compatible", "c")
         with pytest.raises(remit.DefinitionIncompatible):
             await rt.run(flow_with(a), id="r")
         assert (await rt.show("r")).view.code == "definition_incompatible"

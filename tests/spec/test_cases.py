@@ -169,7 +169,7 @@ async def test_a_run_waits_two_weeks_while_an_unrelated_function_is_edited(  # p
     new.is_open = True
     async with storage.open(clock=clock) as rt:
         told = await rt.check("po-1", new.purchase)
-        assert (told.fit, told.at) == ("compatible", "gate")
+        assert (told.fit, told.call) == ("compatible", "gate")
         assert (await rt.run(new.purchase, "A-1", id="po-1")).value == "ordered A-1 at 120"
     assert (old.ran, new.ran) == (["fetch"], ["order"])
 
@@ -221,7 +221,7 @@ async def test_what_comes_after_the_gate_may_change_in_every_way(  # proves: RUN
     async with storage.open() as rt:
         before = await rt.read("r")
         told = await rt.check("r", release.flow(*names))
-        assert (told.fit, told.at) == ("compatible", at)
+        assert (told.fit, told.call) == ("compatible", at)
         assert (await rt.read("r"), release.ran) == (before, [])
         outcome = await rt.run(release.flow(*names), id="r")
     assert outcome.value == [True if name == "gate" else name.upper() for name in names]
@@ -251,7 +251,7 @@ async def test_what_is_recorded_before_the_gate_is_not_left_out(  # proves: RUN-
     release.ran.clear()
     async with storage.open() as rt:
         told = await rt.check("r", release.flow(*names))
-        assert (told.fit, told.at, told.recorded, told.asked) == ("incompatible", recorded[0], recorded, asked)
+        assert (told.fit, told.call, told.recorded, told.asked) == ("incompatible", recorded[0], recorded, asked)
         lengths = set()
         for _ in range(3):
             with pytest.raises(remit.DefinitionIncompatible) as refused:

@@ -356,8 +356,8 @@ async def test_a_changed_fact_that_nobody_is_asked_about_says_so_and_the_way_out
             assert "no rule asks a person here: cancel this run and open a new one" in outcome.reason
         why = await rt.why(RUN)
         assert next_step(why).startswith(f"`remit cancel {RUN} --by user:YOU`, and open a new run")
-        (held,) = why.held
-        assert "cancel this run and open a new one" in held.required
+        (objection,) = why.objections
+        assert "cancel this run and open a new one" in objection.required
         await rt.cancel(RUN, by="user:root", reason="the quote moved")
         assert (await rt.wait(RUN)).status == "cancelled"
         assert desk.paid == []

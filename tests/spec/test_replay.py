@@ -348,9 +348,9 @@ async def test_check_says_before_anything_runs_whether_the_code_goes_on(storage:
         changed = await rt.check("r", version("a", "c"))
         stricter = await rt.check("r", version("a", "b", contract=Contract(version="2", resume="anyone", risk="high")))
 
-        assert (same.fit, same.at) == ("compatible", "stop")
-        assert (longer.fit, longer.at) == ("compatible", "c")
-        assert (changed.fit, changed.at, changed.recorded, changed.asked) == ("incompatible", "b", ("b",), ("c",))
+        assert (same.fit, same.call) == ("compatible", "stop")
+        assert (longer.fit, longer.call) == ("compatible", "c")
+        assert (changed.fit, changed.call, changed.recorded, changed.asked) == ("incompatible", "b", ("b",), ("c",))
         assert stricter.fit == "compatible after the gate"
         assert await rt.read("r") == before
     assert stage.ran == ran

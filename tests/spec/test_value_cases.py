@@ -224,7 +224,7 @@ async def test_an_exception_class_that_needs_arguments_breaks_no_list_and_no_sta
     async with storage.open() as rt:
         assert [(row.status, row.code) for row in await rt.list()] == [("waiting", "step.failed")]
         (failure,) = (await rt.why("r")).failures
-        assert (failure.name, failure.error.rpartition(".")[2]) == ("fetch#2", "Demanding")
+        assert (failure.call, failure.error.rpartition(".")[2]) == ("fetch#2", "Demanding")
         assert failure.detail == "(its text could not be made: RuntimeError)"
         assert (await rt.show("r")).view.status == (await rt.wait("r")).status == "waiting"
         assert (await rt.explain("r")).timeline.problem is None
@@ -285,7 +285,7 @@ async def test_a_class_that_is_gone_when_the_value_is_read_parks_the_run(  # pro
     async with storage.open() as rt:
         changed = quoting(Replacement, ran, is_open=True, is_greedy=is_greedy)
         told = await rt.check("r", changed)
-        assert (told.fit, told.at) == ("incompatible", "fetch")
+        assert (told.fit, told.call) == ("incompatible", "fetch")
         lengths = set()
         for _ in range(3):
             with pytest.raises(remit.ValueUnreadable) as raised:

@@ -7,6 +7,8 @@ from typing import Any
 
 from remit.authority.describe import describe
 from remit.authority.directory import AUTHORITY, Authority, fold_authority
+from remit.engine.people.deciding import Ask, shown
+from remit.engine.people.effected import Effected, told
 from remit.engine.process import admit, incidents
 from remit.engine.process.host import Host
 from remit.engine.process.journal import heads_of, identity_of
@@ -40,45 +42,19 @@ class Explanation:
 class Failure:
     """A call that raised and runs again at the next attempt. error: qualified name. detail: its text."""
 
-    name: str
+    call: str
     error: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What a check of the gate held against the run. seen, required: in words."""
+class Objection:
+    """What a check of the gate has against the run. seen, required: in words."""
 
     check: str
     code: str
     seen: str
     required: str
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question of the run's that is neither void nor used. roles: one of each group. until: microseconds UTC.
-
-    answer: "" while nobody decided, else "approve" or "deny", by whom.
-    """
-
-    ask: str
-    call: str
-    roles: tuple[tuple[str, ...], ...]
-    until: int
-    answer: str
-    by: str
-
-
-@dataclass(frozen=True, slots=True)
-class InDoubt:
-    """An effect of which nobody knows whether it happened. at: microseconds UTC. told_by: who said so meanwhile."""
-
-    call: str
-    effect: str
-    key: str
-    at: int
-    told_by: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +65,8 @@ class Why:
     failures: the calls that failed and run again. holder: the worker that holds it, "" for none; is_holder_dead is
     proven, False says "alive or unknown". incident: what was found when it was set aside. is_whole: of a quarantined
     run, its bytes verify now. by, behalf: what the next call has to be made with. now: by the clock of this machine.
-    held: what the gate found, where that is why. asks, doubts: what waits for a person. cancelled_by: who wants an end.
+    objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
+    of which nobody knows whether they happened. cancelled_by: who wants an end.
     """
 
     run: str
@@ -110,9 +87,9 @@ class Why:
     incident: str
     is_whole: bool
     now: int
-    held: tuple[Held, ...] = ()
-    asks: tuple[Asked, ...] = ()
-    doubts: tuple[InDoubt, ...] = ()
+    objections: tuple[Objection, ...] = ()
+    asks: tuple[Ask, ...] = ()
+    doubts: tuple[Effected, ...] = ()
     cancelled_by: str = ""
 
 
@@ -176,8 +153,8 @@ async def why(host: Host, stored: Stored) -> Why:
     row = stored.row
     if row.run.startswith(RESERVED_PREFIX):
         raise RunAbsent(f"{row.run!r} is a journal of Remit's own and no run; nothing was done.")
-    told = explain(host, stored)
-    view, problem = told.view, told.timeline.problem
+    explained = explain(host, stored)
+    view, problem = explained.view, explained.timeline.problem
     if problem is not None and not row.quarantined:
         raise problem
     parked = view.parked if view is not None else None
@@ -192,7 +169,7 @@ async def why(host: Host, stored: Stored) -> Why:
         code=view.code if view is not None else row.code,
         reason=detail_of(view.last_value) if view is not None and view.code else "",
         waits_for=parked.waits_for if parked is not None else "",
-        failures=_failures(told.timeline, parked.calls) if parked is not None else (),
+        failures=_failures(explained.timeline, parked.calls) if parked is not None else (),
         last_call=next(reversed(view.calls), "") if view is not None else "",
         holder=row.worker or "",
         lease_until=row.lease_until,
@@ -208,42 +185,22 @@ async def why(host: Host, stored: Stored) -> Why:
 def _boundary(view: RunView) -> dict[str, Any]:
     """What of the boundary says why. An ended run waits for nobody."""
     boundary = view.boundary
-    told: dict[str, Any] = {"held": _held(view)}
+    found: dict[str, Any] = {"objections": _objections(view)}
     if view.ended is None:
-        told["asks"] = tuple(
-            Asked(
-                ask.asked.ask,
-                ask.asked.call,
-                tuple(tuple(group) for group in ask.asked.bound.roles),
-                ask.asked.until,
-                ask.decided.fact.choice if ask.decided else "",
-                ask.decided.by if ask.decided else "",
-            )
-            for ask in boundary.asks.values()
-            if not ask.voided and not ask.used_by
-        )
-        effects = (boundary.effects[name] for name in boundary.in_doubt)
-        told["doubts"] = tuple(
-            InDoubt(
-                effect.name,
-                effect.intended.effect,
-                effect.intended.key,
-                effect.at,
-                boundary.resolved[effect.intention].by if effect.intention in boundary.resolved else "",
-            )
-            for effect in effects
-        )
-        told["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
-    return told
+        standing = (ask for ask in boundary.asks.values() if not ask.voided and not ask.used_by)
+        found["asks"] = tuple(shown(view, ask) for ask in standing)
+        found["doubts"] = tuple(told(view, boundary.effects[name]) for name in boundary.in_doubt)
+        found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
+    return found
 
 
-def _held(view: RunView) -> tuple[Held, ...]:
+def _objections(view: RunView) -> tuple[Objection, ...]:
     """The findings of the newest judgement, where the run stands as it does because of it."""
     judged = view.boundary.judged
     if judged is None or judged.verdict.code != view.code:
         return ()
     return tuple(
-        Held(finding.check, finding.code, *describe(judged.question, finding))
+        Objection(finding.check, finding.code, *describe(judged.question, finding))
         for finding in judged.verdict.findings
         if not finding.ok
     )

@@ -50,7 +50,8 @@ class Ask:
     payload: the request as plain JSON: what an agent wrote in it is untrusted. difference: since it was asked last;
     None at the first time. void: why the question before does not hold. roles: one of each group is needed.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
-    state: open, approved, denied, void, used. number: by which the inbox is paged.
+    state: open, approved, denied, void, used. decided_by: who answered, "" while nobody did. number: by which the inbox
+    is paged, 0 elsewhere.
     """
 
     id: str
@@ -71,6 +72,7 @@ class Ask:
     findings: tuple[Finding, ...]
     version: str
     state: Literal["open", "approved", "denied", "void", "used"]
+    decided_by: str
     raw: bytes
     number: int = 0
 
@@ -153,6 +155,7 @@ def shown(view: RunView, ask: AskView) -> Ask:
         findings=tuple(judged.verdict.findings) if judged is not None else (),
         version=ask.hash,
         state=_state(ask),
+        decided_by=ask.decided.by if ask.decided is not None else "",
         raw=ask.request,
     )
 

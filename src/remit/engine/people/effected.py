@@ -12,6 +12,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
 from remit.facts.boundary import EffectView
 from remit.facts.machine import Status
+from remit.facts.view import RunView
 from remit.store.protocol import RunFilter
 
 
@@ -20,7 +21,8 @@ class Effected:
     """One call of an effect. state: `in_doubt` also while it is under way. at: microseconds UTC, of its intention.
 
     key: idempotency key that the outside was given. request: plain JSON. outcome: of one that happened, else None.
-    detail: why it failed or did not happen. found: how a doubt was ended: probe, person, "" for none.
+    detail: why it failed or did not happen. found: how a doubt was ended: probe, person, "" for none. told_by: who
+    said what became of it, "" where nobody did.
     """
 
     run: str
@@ -34,12 +36,13 @@ class Effected:
     outcome: Any
     detail: str
     found: str
+    told_by: str
 
 
 async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) -> list[Effected]:
     """Effects of a run, in order; or, without one, those in doubt of all runs. Raises RunAbsent, Tampered."""
     if run is not None:
-        return [told for told in _of(await find(host, run)) if not in_doubt or told.state == "in_doubt"]
+        return [one for one in _of(await find(host, run)) if not in_doubt or one.state == "in_doubt"]
     rows = []
     for status in (Status.IN_DOUBT, Status.RUNNING):
         rows += await host.store.list_rows(RunFilter(host.tenant, status=status, quarantined=False, limit=limit))
@@ -48,22 +51,23 @@ async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) ->
         if row.worker is not None and not await is_holder_dead(host, row.worker):
             continue  # it is under way, and will say so itself
         try:
-            found += [told for told in _of(await find(host, row.run)) if told.state == "in_doubt"]
+            found += [one for one in _of(await find(host, row.run)) if one.state == "in_doubt"]
         except UNBELIEVED:
             continue
     return found[:limit]
 
 
 def _of(found: Found) -> list[Effected]:
-    return [_told(found.view.identity.run, effect) for effect in found.view.boundary.effects.values()]
+    return [told(found.view, effect) for effect in found.view.boundary.effects.values()]
 
 
-def _told(run: str, effect: EffectView) -> Effected:
-    settled = effect.settled
+def told(view: RunView, effect: EffectView) -> Effected:
+    """A call of an effect as people are told of it."""
+    settled, word = effect.settled, view.boundary.resolved.get(effect.intention)
     is_kept = settled is not None and settled.state == "ok" and settled.lost is None
     outcome = msgspec.json.decode(effect.outcome) if is_kept and effect.outcome is not None else None
     return Effected(
-        run=run,
+        run=view.identity.run,
         call=effect.name,
         effect=effect.intended.effect,
         state=effect.state,
@@ -74,4 +78,5 @@ def _told(run: str, effect: EffectView) -> Effected:
         outcome=outcome,
         detail="" if settled is None or is_kept else detail_of(effect.outcome),
         found="" if settled is None else settled.found,
+        told_by="" if word is None else word.by,
     )

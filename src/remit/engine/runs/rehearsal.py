@@ -36,12 +36,12 @@ Fit = Literal["compatible", "compatible after the gate", "incompatible"]
 class Compatibility:
     """What `remit check` says of a run and the code at hand.
 
-    at: the call that the run would go on with, or the recorded one that the code no longer makes; "" at the flow's end.
+    call: the one that it would go on with, or the recorded one that the code no longer makes; "" at the flow's end.
     """
 
     run: str
     fit: Fit
-    at: str
+    call: str
     reason: str
     recorded: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()

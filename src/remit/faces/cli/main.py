@@ -187,7 +187,7 @@ def why(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         told = await rt.why(id)
-        voice.answer(asdict(told) | {"next": reasons.next_step(told)}, reasons.reasons(told))
+        voice.answer(reasons.document(told) | {"next": reasons.next_step(told)}, reasons.reasons(told))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import asdict
+from typing import Any
 
 from rich.console import Group
 from rich.text import Text
 
+from remit.engine.people.deciding import Ask
+from remit.engine.people.effected import Effected
+from remit.faces.cli import question
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, span, stack, status_of, time_of, whose
-from remit.faces.explain import Asked, InDoubt, Why
+from remit.faces.explain import Why
 
 _GONE_ON_WITH = ("queued", "running", "waiting", "paused", "in_doubt")
 
@@ -26,15 +31,15 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(f"It was set aside because its journal did not verify: {told.incident}", "red"))
         parts.append(cell("Its bytes verify now." if told.is_whole else "Its bytes still do not verify."))
     for failure in told.failures:
-        parts.append(cell(f"{failure.name} raised {failure.error}: {failure.detail}"))
-    if told.reason and not told.failures and not told.held:
+        parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
+    if told.reason and not told.failures and not told.objections:
         parts.append(cell(f"{told.code}: {told.reason}"))
     parts += [_asked(ask, told.now) for ask in told.asks]
     parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" or doubt.told_by]
     if told.cancelled_by:
         parts.append(cell(f"{told.cancelled_by} asked for its end."))
     if told.failures:
-        named = ", ".join(failure.name for failure in told.failures)
+        named = ", ".join(failure.call for failure in told.failures)
         parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
     elif told.status in _GONE_ON_WITH and told.last_call:
         parts.append(cell(f"The newest recorded call is {told.last_call}."))
@@ -42,29 +47,34 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(_holder(told)))
     if told.status in _GONE_ON_WITH:
         parts.append(cell(_window(told)))
-    return stack(Group(*parts), _held(told), line(cell("Next: ", "bold"), next_step(told)))
+    return stack(Group(*parts), _objections(told), line(cell("Next: ", "bold"), next_step(told)))
 
 
-def _held(told: Why) -> Shown | None:
-    """What the gate held against it, check by check."""
-    if not told.held:
+def document(told: Why) -> dict[str, Any]:
+    """The same for --json; questions as the inbox has them."""
+    return asdict(told) | {"asks": [question.document(ask) for ask in told.asks]}
+
+
+def _objections(told: Why) -> Shown | None:
+    """What the gate has against it, check by check."""
+    if not told.objections:
         return None
     grid = Grid("check", "code", "seen", "required", fold="seen", folds=("required",))
-    for one in told.held:
+    for one in told.objections:
         grid.row(cell(one.check, "bold"), one.code, one.seen, one.required)
     return grid.made()
 
 
-def _asked(ask: Asked, now: int) -> Text:
+def _asked(ask: Ask, now: int) -> Text:
     roles = whose(ask.roles)
-    if ask.answer:
-        said = "said yes" if ask.answer == "approve" else "said no"
-        return cell(f"{ask.by} {said} to {ask.call}; the next turn takes that up.")
+    if ask.decided_by:
+        said = "said yes" if ask.state == "approved" else "said no"
+        return cell(f"{ask.decided_by} {said} to {ask.call}; the next turn takes that up.")
     left = f"until {time_of(ask.until)} ({span(ask.until - now)} left)" if ask.until > now else "; its time is over"
     return cell(f"{ask.call} waits for a yes from {roles} {left}.".replace(" ;", ";"))
 
 
-def _in_doubt(doubt: InDoubt, now: int) -> Text:
+def _in_doubt(doubt: Effected, now: int) -> Text:
     if doubt.told_by:
         return cell(f"{doubt.told_by} said what became of {doubt.call}; the next turn settles it by that.")
     since = f"{time_of(doubt.at)} ({span(now - doubt.at)} ago)"
@@ -100,8 +110,8 @@ def _next_at_the_gate(told: Why, run: str) -> str:
             f"{go_on} asks the outside where the effect says how; else find out by its key (`remit effects {run}`), "
             f"and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT`, or `did-not-happen`."
         )
-    if waiting := [ask for ask in told.asks if not ask.answer and ask.until > told.now]:
-        return f"`remit ask {waiting[0].ask}` shows what is asked, and how it is answered."
+    if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
+        return f"`remit ask {waiting[0].id}` shows what is asked, and how it is answered."
     if told.asks or told.doubts or told.cancelled_by:
         return f"{go_on}."
     if told.code == "evidence_changed":

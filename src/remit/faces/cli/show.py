@@ -150,7 +150,7 @@ def _last_value(view: RunView) -> Cut | str:
 def compatibility(found: Compatibility) -> Shown:
     style = "bold red" if found.fit == "incompatible" else "bold green"
     told = line(
-        cell(found.fit, style), f" at {found.at}: " if found.at else ": ", f"{found.reason}.".replace("..", ".")
+        cell(found.fit, style), f" at {found.call}: " if found.call else ": ", f"{found.reason}.".replace("..", ".")
     )
     sides = facts(
         ("recorded, no longer asked for", ", ".join(found.recorded)),
