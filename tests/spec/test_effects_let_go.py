@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import remit
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Unit
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.till import OPEN, Order, Till, find_out, kinds_of, paying
@@ -139,6 +142,44 @@ async def test_a_run_that_is_cancelled_under_an_effect_in_doubt_waits_for_it(sto
         outcome = await rt.run(flow, id="r")
         assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
     assert till.times == [1]
+
+
+class Moving(MemoryStore):
+    """While the first unit that rests on the authority is on its way, something happens, and it comes too late."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def append(self, unit: Unit) -> None:
+        meanwhile = self.meanwhile
+        if unit.fence is not None and meanwhile is not None:
+            self.meanwhile = None
+            await meanwhile()
+        await super().append(unit)
+
+
+async def test_what_its_flow_gave_up_before_the_intention_was_written_never_begins():  # proves: FX-1, FX-10
+    till, store, calls = Till(), Moving(), list[asyncio.Future[Any]]()
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> str:
+        calls.append(asyncio.ensure_future(run.effect(pay, Order())))
+        await asyncio.wait(calls)
+        assert calls[0].cancelled()
+        return "gone on"
+
+    async with remit.open(store) as rt:
+
+        async def give_up() -> None:
+            calls[0].cancel()
+            await asyncio.wait(calls)
+            await rt.grant("user:a", "clerk", by="user:root")
+
+        await rt.grant("user:b", "clerk", by="user:root")
+        store.meanwhile = give_up
+        assert (await rt.run(impatient, id="r")).value == "gone on"
+        assert "EffectIntended" not in await kinds_of(rt, "r")
+    assert till.arrived == []
 
 
 class Quoted:

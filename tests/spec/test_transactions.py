@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import remit
 from remit import Contract
+from remit.store.protocol import Unit
+from remit.store.sqlite import SqliteStore
 from tests.spec.conftest import Storage
 
 OPS = "user:ops"
@@ -148,6 +151,51 @@ async def test_one_that_takes_longer_than_its_part_of_the_lease_is_rolled_back(d
             await rt.run(flow, 5, id="r")
         assert failed.value.error_type == "remit.errors.Refused"
         assert await booked(rt, database.kind) == 0
+
+
+class Moving(SqliteStore):
+    """While what it knows of a rollback is on its way, something happens, and it comes too late."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def append(self, unit: Unit) -> None:
+        meanwhile = self.meanwhile
+        if unit.fence is not None and meanwhile is not None:
+            self.meanwhile = None
+            await meanwhile()
+        await super().append(unit)
+
+
+async def test_one_that_rolled_back_and_was_given_up_is_not_made_again(tmp_path: Path):  # proves: FX-6, FX-10
+    made: list[Booking] = []
+    store, calls = Moving(f"sqlite:///{tmp_path / 'runs.db'}"), list[asyncio.Future[int]]()
+
+    def fails_once(booking: Booking) -> None:
+        made.append(booking)
+        if len(made) == 1:
+            raise Broken("once")
+
+    book = ledger_of("sqlite", fails_once)
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def impatient(run: remit.Run) -> str:
+        calls.append(asyncio.ensure_future(run.transact(book, Booking("a", 1))))
+        await asyncio.wait(calls)
+        assert calls[0].cancelled()
+        return "gone on"
+
+    async with remit.open(store) as rt:
+
+        async def give_up() -> None:
+            calls[0].cancel()
+            await asyncio.wait(calls)
+            await rt.grant("user:a", "clerk", by=OPS)
+
+        await rt.grant("user:b", "clerk", by=OPS)
+        store.meanwhile = give_up
+        assert (await rt.run(impatient, id="r")).value == "gone on"
+        assert await rt.verify("r") is None
+    assert len(made) == 1
 
 
 async def test_at_high_risk_and_on_a_store_without_rows_it_is_refused(storage: Storage):  # proves: FX-6

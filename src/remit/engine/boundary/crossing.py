@@ -65,6 +65,9 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
                 passed = await _judge_once(turn, wish, write or _commit)
         except Moved as moved:
             moves += 1
+            wish.is_committed = False  # nothing was written: who gave it up meanwhile is heard now
+            if not wish.is_sent_again:
+                wish.check_wanted()
             await _look_again(turn, moved)
             continue
         except (StoreError, ClockJumped) as exc:  # no answer of the call's, for the flow to go another way by
@@ -180,12 +183,8 @@ async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: C
     """Write under the lease, the authority that was judged by, and what was posted up to now. Raises Moved."""
     attempt = turn.attempt
     attempt.check_open()
-    wish.is_committed = True  # from here on a cancelled call of an effect no longer stops it
-    try:
-        await attempt.append_if(drafts, conditions, is_stoppable=wish.effect is None)
-    except Moved:
-        wish.is_committed = False
-        raise
+    wish.is_committed = True  # from here on a cancelled call of an effect no longer stops it, but where this is refused
+    await attempt.append_if(drafts, conditions, is_stoppable=wish.effect is None)
 
 
 async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Parked:

@@ -23,7 +23,7 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
-from remit.errors import CallRefused, Moved, Refused
+from remit.errors import CallRefused, Refused
 from remit.facts.kinds import EffectSettled
 from remit.store.marks import Reserve, TakeKey
 
@@ -117,9 +117,6 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     wish.is_committed = True
     try:
         await attempt.append_within(awaited if effect.is_async else plain, limit_ms=turn.host.lease_ms // 6)
-    except Moved:
-        wish.is_committed = False
-        raise
     except Exception as exc:
         if exc in around.raised or (isinstance(exc, Refused) and exc.code in _OWN_FAULTS):
             return exc
