@@ -21,7 +21,7 @@ from remit.engine.boundary.evidence import take_again
 from remit.engine.boundary.question import conditions_of, is_shared, question_of, reservations, resume_question
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail
-from remit.engine.process.standing import refresh
+from remit.engine.process.standing import look
 from remit.engine.turn.halt import Ended, Parked, ended
 from remit.engine.turn.posts import notice
 from remit.engine.turn.race import check_not_lost
@@ -97,7 +97,7 @@ async def _look_again(turn: Turn, moved: Moved) -> None:
         await notice(turn)
     if moved.what == "authority":
         try:
-            await refresh(turn.host)
+            await look(turn.host)
         except AuthorityUnreadable as exc:
             turn.attempt.stop(Parked("gate", exc.code, exc.message))
         except StoreError as exc:

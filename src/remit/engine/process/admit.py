@@ -60,7 +60,7 @@ class Found:
 
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
     """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
-    authority = (await look(host)).authority
+    authority = await look(host)
     host.clock.check()
     now = host.clock.latest()  # a window that begins in the past would be over early
     opened = RunOpened(

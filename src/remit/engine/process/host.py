@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
@@ -59,7 +60,7 @@ class Host:
     lock: of the whole process, with what its runtimes have sent and what has not returned.
     under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
     to_tell: by run key, who of this process is to be told that somebody posted for the run.
-    incidents: held while this process writes one, so that its own writers do not overtake each other.
+    writing: by journal of Remit's own, held while this runtime appends to it: its callers do not overtake each other.
     """
 
     store: Store
@@ -73,7 +74,7 @@ class Host:
     under_way: dict[str, asyncio.Event] = field(default_factory=dict)
     to_tell: dict[int, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     standing: Standing = field(default_factory=Standing)
-    incidents: asyncio.Lock = field(default_factory=asyncio.Lock)
+    writing: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     known: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property

@@ -13,14 +13,14 @@ import msgspec
 
 from remit.engine.process.host import Host
 from remit.engine.process.journal import identity_of
-from remit.engine.process.reserved import SELF, TRIES, check_not_set_aside, read_own, row_of, unit_of
-from remit.errors import LeaseLost, Moved, StoreUnavailable, Tampered
+from remit.engine.process.reserved import SELF, append_behind, check_not_set_aside, read_own, unit_of
+from remit.errors import Tampered
 from remit.facts import chain, kinds
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted
 from remit.facts.machine import RESERVED_KINDS
 from remit.store.marks import Announce
-from remit.store.protocol import RunRow, Stored
+from remit.store.protocol import RunRow, Stored, Unit
 
 INCIDENTS = "remit:incidents"
 
@@ -42,19 +42,16 @@ async def lift(host: Host, row: RunRow, *, by: str, reason: str) -> None:
 
 
 async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> None:
-    """Append to the incidents, and read again when somebody was faster."""
-    async with host.incidents:
-        for _ in range(TRIES):
-            kept = await row_of(host, INCIDENTS)
-            check_not_set_aside(kept)
-            unit = unit_of(host, kept, fact, words, by=by)
-            unit.quarantine = overlay
-            unit.marks = (Announce(_ANNOUNCED[type(fact).__name__], msgspec.json.encode(fact)),)
-            try:
-                return await host.store.append(unit)
-            except (LeaseLost, Moved):
-                continue
-    raise StoreUnavailable(f"The incident could not be written: others wrote {TRIES} times in between.")
+    """Append to the incidents. Raises StoreUnavailable, Tampered: nothing was written."""
+
+    async def unit_behind(row: RunRow) -> Unit:
+        check_not_set_aside(row)
+        unit = unit_of(host, row, fact, words, by=by)
+        unit.quarantine = overlay
+        unit.marks = (Announce(_ANNOUNCED[type(fact).__name__], msgspec.json.encode(fact)),)
+        return unit
+
+    await append_behind(host, INCIDENTS, unit_behind)
 
 
 def verify(origin: str, stored: Stored) -> list[chain.Read]:

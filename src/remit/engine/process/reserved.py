@@ -1,12 +1,14 @@
 """The journals that are Remit's own: `remit:incidents`, `remit:authority`.
 
 They hold facts about others and have no lease. An entry is appended by comparing the head;
-whoever was slower reads again. One lock per process and journal keeps this process's own
-writers from overtaking each other. None of them is ever set aside by Remit: a mark on its row that says
-so was written by hand, to keep what comes next from being written.
+whoever was slower reads again, a bounded number of times. One lock for each journal keeps the callers
+of one runtime from overtaking each other: only other processes can. None of them is ever set aside by
+Remit: a mark on its row that says so was written by hand, to keep what comes next from being written.
 """
 
 from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
 
 from remit.canonical import INTEGER_MAX
 from remit.engine.process.host import Host
@@ -14,7 +16,7 @@ from remit.engine.process.journal import read_journal
 from remit.engine.process.opening import draw_up
 from remit.engine.process.outcome import detail
 from remit.engine.process.salt import draw_salt
-from remit.errors import Refused, Tampered
+from remit.errors import LeaseLost, Refused, StoreUnavailable, Tampered
 from remit.facts import chain, kinds
 from remit.facts.entry import Identity, Pen
 from remit.facts.fact import Fact
@@ -41,6 +43,24 @@ async def row_of(host: Host, journal: str) -> RunRow:
             row = await host.store.open_run(made)  # None where somebody was faster: it is there now
         if row is not None:
             return row
+
+
+async def append_behind(host: Host, journal: str, make: Callable[[RunRow], Awaitable[Unit | None]]) -> None:
+    """Append what `make` draws up behind the journal's row, durable on return.
+
+    make: checks whether it is still valid, and raises where not; None where the row is not what it was checked by.
+    Raises StoreUnavailable where others wrote each time in between: nothing was written.
+    """
+    async with host.writing[journal]:
+        for _ in range(TRIES):
+            unit = await make(await row_of(host, journal))
+            if unit is None:
+                continue
+            try:
+                return await host.store.append(unit)
+            except LeaseLost:
+                continue  # another process was faster
+    raise StoreUnavailable(f"Nothing was written to {journal!r}: others wrote {TRIES} times in between.")
 
 
 def read_own(origin: str, stored: Stored) -> list[chain.Read]:

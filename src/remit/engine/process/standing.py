@@ -1,7 +1,8 @@
 """Standing: who may do what and which policy holds, as this process knows it.
 
-    look      is what we know still the newest? One short read, before every turn
-    refresh   read the journal `remit:authority` again, verified whole
+    look      is what we know still the newest? One short read, before every turn; where it is not, the
+              journal `remit:authority` is read again, verified whole
+    glance    the same for whoever only looks
     act       a grant, a revocation, a policy: checked against the newest, appended behind it
 
 What is known has a version, the seq of the journal's head. Whatever rests on it is committed
@@ -13,33 +14,25 @@ entry that was the last is another one, however well it verifies.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from remit.authority.directory import AUTHORITY, Authority, fold_authority
 from remit.engine.process.host import Host
 from remit.engine.process.journal import check_whose
-from remit.engine.process.reserved import TRIES, read_own, row_of, set_aside, unit_of
-from remit.errors import AuthorityUnreadable, JournalNewer, LeaseLost, StoreUnavailable, Tampered
+from remit.engine.process.reserved import append_behind, read_own, row_of, set_aside, unit_of
+from remit.errors import AuthorityUnreadable, JournalNewer, Tampered
 from remit.facts.entry import Identity
 from remit.facts.fact import Fact
-from remit.store.protocol import Peek, Stored
+from remit.store.protocol import Peek, RunRow, Stored, Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Standpoint:
-    """What holds, and the store's clock when that was seen."""
-
-    authority: Authority
-    now: int  # microseconds UTC
-
-
-async def look(host: Host) -> Standpoint:
+async def look(host: Host) -> Authority:
     """The authority that is the newest now. Raises AuthorityUnreadable, where nothing may proceed."""
     standing, origin = host.standing, host.store.ledger.origin
     if standing.origin != origin:  # for the first time, or a two-method store that loaded its first run since
         row = await row_of(host, AUTHORITY)
-        standing.run_key, standing.origin = row.run_key, origin
-        standing.authority, standing.head = Authority(), b""
+        if standing.origin != origin:  # nobody was faster: what they read since is not forgotten
+            standing.run_key, standing.origin = row.run_key, origin
+            standing.authority, standing.head = Authority(), b""
     peek = await host.store.peek(standing.run_key)
     if peek is None:
         raise AuthorityUnreadable(f"The journal {AUTHORITY!r} is gone; nothing was done.")
@@ -49,19 +42,14 @@ async def look(host: Host) -> Standpoint:
     if not _is_known(host, peek):
         async with standing.lock:
             await _read(host, peek)
-    return Standpoint(standing.authority, peek.now)
+    return standing.authority
 
 
 async def glance(host: Host) -> Authority:
     """The same for whoever only looks: where nothing was ever granted or run, no journal is made for it."""
     if host.standing.origin != host.store.ledger.origin and await host.store.read_row(host.tenant, AUTHORITY) is None:
         return Authority()
-    return (await look(host)).authority
-
-
-async def refresh(host: Host) -> Authority:
-    """The same, after a commit found that it had moved."""
-    return (await look(host)).authority
+    return await look(host)
 
 
 async def act(host: Host, fact: Fact, words: str, *, by: str, check: Callable[[Authority], None]) -> int:
@@ -69,19 +57,17 @@ async def act(host: Host, fact: Fact, words: str, *, by: str, check: Callable[[A
 
     check: whether it may be written behind this version; raises Refused. Raises StoreUnavailable, ClockJumped.
     """
-    for _ in range(TRIES):
-        authority = await refresh(host)
+
+    async def unit_behind(row: RunRow) -> Unit | None:
+        authority, standing = await look(host), host.standing
         host.clock.check()
         check(authority)
-        row = await row_of(host, AUTHORITY)
-        if row.seq != authority.version:
-            continue
-        try:
-            await host.store.append(unit_of(host, row, fact, words, by=by))
-        except LeaseLost:
-            continue
-        return (await refresh(host)).version
-    raise StoreUnavailable(f"Nothing was written: others wrote {TRIES} times in between.")
+        if (row.run_key, row.head) != (standing.run_key, standing.head):
+            return None  # it moved since
+        return unit_of(host, row, fact, words, by=by)
+
+    await append_behind(host, AUTHORITY, unit_behind)
+    return (await look(host)).version
 
 
 def _is_known(host: Host, peek: Peek) -> bool:
