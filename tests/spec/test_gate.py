@@ -178,6 +178,8 @@ LINES = [
     again("evidence.changed", replace(resting_on(relied="e0"), answer=None, needs=[]), resting_on(relied="e1")),
     again("evidence.changed", replace(resting_on(relied="e0"), needs=[])),  # nobody asked for this yes
     no("policy.forbids", asked(forbidden=True)),
+    no("policy.forbids", asked(forbidden=True, unnamed=True)),
+    again("policy.unnamed", asked(unnamed=True)),
     again("effects.in_doubt", asked(doubts=["order"])),
     no("idempotency.conflict", crossing(rival="po-17"), crossing(business="")),
     again("duplicates.settled", crossing(own="ok")),
@@ -520,6 +522,7 @@ TOLD = [
     ("evidence.expired", resting_on(until=0), "quote: expired on 1970-01-01 00:00:00 UTC"),
     ("evidence.approved", resting_on(relied="e0"), "quote: changed, fresh until"),
     ("policy.forbids", asked(forbidden=True), "forbidden"),
+    ("policy.unnamed", asked(unnamed=True), "no rule is about pay, and the contract has rules for others"),
     ("policy.moved", asked(pinned_contract="c0" * 32), "opened under another contract (c0c0c0c0c0c0)"),
     ("policy.moved", asked(pinned_policy="p0" * 32), "opened under another policy (p0p0p0p0p0p0)"),
     ("effects.in_doubt", asked(doubts=["order", "order#2"]), "in doubt: order, order#2"),

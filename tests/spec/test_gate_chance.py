@@ -174,6 +174,7 @@ WORSE: dict[str, Worsening] = {
     "evidence stale": _first("evidence", until=-(10**30)),
     "more evidence": _add("evidence", Basis(name="rate")),
     "forbidden": _set(forbidden=True),
+    "unnamed": _set(unnamed=True),
     "another doubt": _add("doubts", "order"),
     "a rival": _part("effect", rival="po-17"),
     "in doubt itself": lambda q: q if q.effect and q.effect.rival else _part("effect", own="in_doubt")(q),

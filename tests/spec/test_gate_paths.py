@@ -305,7 +305,8 @@ async def an_approval_while_the_run_is_held(seen: Watched) -> int:
     async def body(run: remit.Run) -> list[Any]:
         return await run.gather(run.effect(pay, 7), run.step(slow), run.branch("b").effect(other, 7))
 
-    flow = flow_of(pay, body, effects={"pay": remit.Rule(approval=BY_DIRECTOR)}, window=BY_DIRECTOR.within)
+    rules = {"pay": remit.Rule(approval=BY_DIRECTOR), "other": remit.Rule()}
+    flow = flow_of(pay, body, effects=rules, window=BY_DIRECTOR.within)
     assert (await seen.turn(flow, is_first=True)).value == ["paid 7", None, "paid 7"]
     assert asked == ["pay"]
     return 2

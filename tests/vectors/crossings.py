@@ -42,6 +42,7 @@ CONTRACT = ContractPin(
             evidence=["quote"],
         )
     },
+    others="free",
     resume=["buyer"],
     risk="medium",
     version="3",
@@ -200,7 +201,7 @@ def connector(effect: str) -> str:
 
 
 def holds() -> list[Journal]:
-    return [_approved(), _doubted(), _refused_and_cancelled(), _authority()]
+    return [_approved(), _doubted(), _refused_and_cancelled(), _unnamed(), _authority()]
 
 
 def _approved() -> Journal:
@@ -269,6 +270,13 @@ def _refused_and_cancelled() -> Journal:
     return p.w.journal(
         "a question that became another one, a no, a yes to the flow's own question, and a cancelled run"
     )
+
+
+def _unnamed() -> Journal:
+    p = Purchase()
+    p.w.add(p.judged(p.crossing("send", b'"hello"', effect="send", is_asked=False), unnamed=True), name="send")
+    p.w.add(kinds.RunParked(code="policy_unnamed", waits_for="repair"), value=b'{"detail":"no rule is about send"}')
+    return p.w.journal("a call that no rule names, in code whose contract refuses such calls")
 
 
 def _authority() -> Journal:

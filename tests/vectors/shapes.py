@@ -93,6 +93,7 @@ BODIES: dict[str, dict[str, str]] = {
 PARTS: dict[str, dict[str, str]] = {
     "contract": {
         "effects": "map of rule = {}",
+        "others": 'text = ""',
         "resume": "list of text",
         "risk": "text",
         "version": "text",
@@ -134,6 +135,7 @@ PARTS: dict[str, dict[str, str]] = {
         "risk": "text",
         "seq": "integer",
         "unanswered": 'text = ""',
+        "unnamed": "boolean = false",
         "unwanted_by": 'text = ""',
         "wanted": 'one of |no|unknown|yes = ""',
         "window_end": "integer",

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, get_args
 
 from remit.authority.durations import MICROSECOND
 from remit.authority.roles import ANYONE as ANYONE
@@ -25,6 +25,7 @@ from remit.facts.names import check_name
 from remit.facts.rules import ContractPin
 
 Risk = Literal["low", "medium", "high"]
+Others = Literal["free", "refused"]
 
 WINDOWS: dict[str, timedelta] = {
     "low": timedelta(hours=24),
@@ -46,10 +47,12 @@ class Contract:
     risk: how bad a wrong continuation is: low, medium, high.
     window: how long a run may take from its opening; by default what its risk says (24 h, 8 h, 30 min);
         at most 3,650 days.
-    effects: what single effects demand, by their declared names.
+    effects: what single effects demand, by their declared names; `Rule()` for one that demands nothing.
+    others: what becomes of effects that no rule names, here or in the policy: "refused" or "free". Not said, they are
+        refused where `effects` has any, because a rule whose name is misspelt would hold for nothing; else free.
     Raises DeclarationRefused: `contract.resume`, `contract.version`, `contract.risk`, `contract.window`,
-    `contract.effects`, and from its rules `contract.approval`, `contract.ceiling`, `contract.evidence`; from
-    `contract_from_toml` also `contract.toml`.
+    `contract.effects`, `contract.others`, and from its rules `contract.approval`, `contract.ceiling`,
+    `contract.evidence`; from `contract_from_toml` also `contract.toml`.
     """
 
     version: str
@@ -57,6 +60,7 @@ class Contract:
     risk: Risk = "low"
     window: timedelta | None = None
     effects: Mapping[str, Rule] = field(default_factory=dict)
+    others: Others | None = None
 
     def __post_init__(self) -> None:
         if not self.version or not isinstance(self.version, str):
@@ -75,6 +79,8 @@ class Contract:
             raise _refused("window", f"a window of {self.window} is over before it begins")
         if self.window is not None and self.window > WINDOW_MAX:
             raise _refused("window", f"a window of {self.window} is longer than {WINDOW_MAX.days} days")
+        if self.others not in (None, *get_args(Others)):
+            raise _refused("others", f'`others` is "free" or "refused", not {self.others!r}')
         object.__setattr__(self, "effects", MappingProxyType(self._checked_effects()))
 
     def _checked_effects(self) -> dict[str, Rule]:
@@ -112,6 +118,7 @@ class Contract:
         """The contract as facts, to be recorded."""
         return ContractPin(
             effects={name: rule.pin() for name, rule in sorted(self.effects.items())},
+            others=self.others or "",
             resume=self.roles,
             risk=self.risk,
             version=self.version,

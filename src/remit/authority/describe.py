@@ -102,11 +102,19 @@ def _evidence(question: Question) -> tuple[str, str]:
 
 def _policy(question: Question) -> tuple[str, str]:
     seen = ["forbidden" if question.forbidden else "not forbidden"]
+    required = "allowed by the contracts and the policy that hold now"
+    if question.unnamed and question.effect is not None:
+        effect = question.effect.bound.effect
+        seen.append(f"no rule is about {effect}, and the contract has rules for others")
+        required += (
+            f'; in the contract a rule for {effect}, which may be an empty one, or others="free"; '
+            "then go on: nothing is lost"
+        )
     if question.pinned_contract:
         seen.append(f"opened under another contract ({question.pinned_contract[:12]})")
     if question.pinned_policy:
         seen.append(f"opened under another policy ({question.pinned_policy[:12]})")
-    return "; ".join(seen), "allowed by the contracts and the policy that hold now"
+    return "; ".join(seen), required
 
 
 def _effects(question: Question) -> tuple[str, str]:

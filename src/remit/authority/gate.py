@@ -179,6 +179,8 @@ def _evidence(question: Question) -> Finding:
 def _policy(question: Question) -> Finding:
     if question.forbidden:
         return _no("policy", "abandon", "policy.forbids", question.effect.bound.effect if question.effect else "")
+    if question.unnamed:
+        return _no("policy", "revalidate", "policy.unnamed", question.effect.bound.effect if question.effect else "")
     if question.pinned_contract and question.pinned_policy:
         return _noted("policy", "policy.moved", "contract, policy")
     if question.pinned_contract:

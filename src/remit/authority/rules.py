@@ -60,6 +60,7 @@ class Rules:
     ceilings: tuple[Cap, ...] = ()
     evidence: tuple[str, ...] = ()  # names, in order
     forbidden: bool = False
+    unnamed: bool = False  # no rule names it, and the code's contract refuses such effects
     wanted: str = ""  # name by which to ask the code's contract whether it is still wanted; "" for nobody
     wanted_lost: str = ""  # the pinned contract would ask this one, which the code no longer has: the answer is unknown
 
@@ -79,9 +80,25 @@ def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: P
         ceilings=_once(caps),
         evidence=tuple(sorted({*now.evidence, *then.evidence})),
         forbidden=policy is not None and effect in policy.forbid,
+        unnamed=_refuses_others(coded) and not _is_named(effect, pinned, coded, policy),
         wanted=now.wanted,
         wanted_lost=then.wanted if then.wanted != now.wanted else "",
     )
+
+
+def _refuses_others(coded: ContractPin) -> bool:
+    """Whether the code's contract refuses effects that nothing names. The pinned one can't be mended any more."""
+    return coded.others == "refused" or bool(coded.effects and not coded.others)
+
+
+def _is_named(effect: str, pinned: ContractPin, coded: ContractPin, policy: PolicyPin | None) -> bool:
+    """Whether some rule is about this effect, of whatever source; also an empty one."""
+    if effect in coded.effects or effect in pinned.effects:
+        return True
+    if policy is None:
+        return False
+    is_capped = any(_policy_ceilings(effect, policy.ceilings))
+    return is_capped or effect in policy.approvals or effect in policy.forbid
 
 
 def _once(demanded: Sequence[Demanded]) -> tuple[Demanded, ...]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Any, cast
 
 from remit.authority import tables
-from remit.authority.contract import WINDOW_MAX, Contract, Risk
+from remit.authority.contract import WINDOW_MAX, Contract, Others, Risk
 from remit.authority.durations import MICROSECOND
 from remit.authority.rule import Approval, Ceiling, Rule
 from remit.authority.tables import Fault, within
@@ -27,6 +27,7 @@ def contract_from_toml(text: str) -> Contract:
         resume = ["buyer"]          # or "anyone"
         risk = "high"
         window = "5d"
+        others = "free"             # effects that no rule names; else they are refused
 
         [effects.place_order]
         evidence = ["quote"]
@@ -37,7 +38,7 @@ def contract_from_toml(text: str) -> Contract:
     Raises DeclarationRefused: `contract.toml` naming the place of what can't be read, and all that Contract raises.
     """
     try:
-        given = tables.table(tables.parse_toml(text), "", ("version", "resume", "risk", "window", "effects"))
+        given = tables.table(tables.parse_toml(text), "", ("version", "resume", "risk", "window", "effects", "others"))
         effects = tables.table(given.get("effects", {}), "effects")
         return Contract(
             version=given.get("version", ""),
@@ -45,6 +46,7 @@ def contract_from_toml(text: str) -> Contract:
             risk=cast("Risk", given.get("risk", "low")),
             window=_time(given["window"], "window") if "window" in given else None,
             effects={name: _rule(value, within("effects", name)) for name, value in effects.items()},
+            others=cast("Others | None", given.get("others")),
         )
     except Fault as fault:
         raise DeclarationRefused(f"The contract can't be read: {fault}.", code="contract.toml") from None

@@ -131,6 +131,7 @@ class Question(Fact, frozen=True, kw_only=True):
     risk: str
     seq: int  # of the last entry of lane main
     unanswered: str = ""  # why a predicate could not say whether approval is needed: the name of its error
+    unnamed: bool = False  # the code's contract refuses effects that no rule names, and this is one
     unwanted_by: str = ""  # why `still_wanted` could not say: the name of its error, or of the type of its answer
     wanted: Literal["", "yes", "no", "unknown"] = ""  # what `still_wanted` says; "" where nobody is asked
     window_end: int  # microseconds UTC, as policy caps it today

@@ -45,6 +45,7 @@ class ContractPin(Fact, frozen=True, kw_only=True):
     """The contract that a run was opened under."""
 
     effects: dict[str, RulePin] = {}  # by name of the effect
+    others: str = ""  # effects that no rule names: free, refused; "" where it does not say
     resume: list[str]  # role names in order, or ["anyone"]
     risk: str  # low, medium, high
     version: str

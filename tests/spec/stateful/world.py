@@ -131,7 +131,13 @@ def flow_of(world: World, run_id: str) -> remit.Flow[Any]:
         ceiling=remit.Ceiling("amount", max=DAY_MAX, per="day"),
         evidence={"quote"},
     )
-    contract = remit.Contract(version="1", resume={"buyer"}, risk="medium", window=WINDOW, effects={"pay": rule})
+    contract = remit.Contract(
+        version="1",
+        resume={"buyer"},
+        risk="medium",
+        window=WINDOW,
+        effects={"pay": rule, "send": remit.Rule(), "book": remit.Rule()},
+    )
 
     @remit.flow(name="purchase", contract=contract)
     async def purchase(run: remit.Run, given: Input) -> list[str]:

@@ -31,6 +31,7 @@ _WAITS_FOR: tuple[tuple[Check, WaitsFor], ...] = (
     ("duplicates", "doubt"),
     ("objective", "gate"),
     ("evidence", "evidence"),
+    ("policy", "repair"),
     ("approval", "approval"),
 )
 

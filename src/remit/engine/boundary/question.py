@@ -79,6 +79,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         forbidden=rules.forbidden,
         needs=needs,
         unanswered=unanswered,
+        unnamed=rules.unnamed,
         unwanted_by=unwanted_by,
         wanted=wanted,
     )

@@ -98,6 +98,8 @@ def next_step(told: Why) -> str:
     again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
     if told.code == "definition_incompatible":
         return f"bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, then {again}."
+    if told.code == "policy_unnamed":
+        return f"give the contract a rule for that effect, or mend the name of one, then {again}."
     return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
 
 
