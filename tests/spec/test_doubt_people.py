@@ -6,12 +6,16 @@ import asyncio
 import os
 import sys
 import threading
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import remit
+from remit.store.protocol import RunRow
+from remit.store.sqlite import SqliteStore
 from tests.spec.conftest import Storage
 from tests.support.office import BUYER, DANA, DORA, HOURS_72, ROOT, RUN, Office, answer, staffed
 from tests.support.till import Order, Receipt, Till, paying
@@ -148,6 +152,39 @@ async def test_a_word_from_elsewhere_is_not_taken_while_the_call_still_runs_here
         finally:
             await slow.finish()
     assert len(slow.paid) == 1
+
+
+class Busy(SqliteStore):
+    """Something happens just after a run was looked at, and before its journal is read."""
+
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    async def read_row(self, tenant: str, run: str) -> RunRow | None:
+        row, meanwhile = await super().read_row(tenant, run), self.meanwhile
+        if run == "r" and meanwhile is not None:
+            self.meanwhile = None
+            await meanwhile()
+        return row
+
+
+async def test_nobody_says_so_of_a_call_that_began_while_they_looked(tmp_path: Path):  # proves: FX-9
+    till, url, running = Till(), f"sqlite:///{tmp_path / 'runs.db'}", list[asyncio.Task[remit.Outcome]]()
+    till.next(till.hold)
+    flow, desk = paying(till.effect()), Busy(url)
+    async with remit.open(url) as worker, remit.open(desk) as rt:
+        await rt.grant("user:ann", "clerk", by=ROOT)
+        await rt.start(flow, id="r")
+
+        async def begin() -> None:
+            running.append(asyncio.create_task(worker.run(flow, id="r")))
+            await till.is_held.wait()
+
+        desk.meanwhile = begin
+        with pytest.raises(remit.Refused, match="A worker is at 'pay'"):  # in whichever process it is
+            await rt.resolve("r", "pay", "did_not_happen", by="user:ann", evidence="not at the bank")
+        till.let_go.set()
+        assert (await running[0]).value == [100]
+    assert till.times == [1]
 
 
 async def test_an_outcome_that_does_not_fit_its_type_leaves_no_doubt(storage: Storage):  # proves: FX-8, FX-9

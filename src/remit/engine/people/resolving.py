@@ -39,7 +39,8 @@ async def resolve(
         raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
     data, _ = _PLAIN.write({"evidence": evidence, "outcome": outcome}, where=f"the outcome of {call}")
     row = await host.store.read_row(host.tenant, run)
-    is_held = row is not None and row.worker is not None and not await is_holder_dead(host, row.worker)
+    holder = row.worker if row is not None else None
+    dead = holder if holder is not None and await is_holder_dead(host, holder) else None
 
     def write(found: Found) -> Letter:
         authority = host.standing.authority
@@ -51,7 +52,7 @@ async def resolve(
         if effect.intention in found.view.boundary.resolved:
             told = found.view.boundary.resolved[effect.intention]
             raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=_SEE)
-        if is_held and found.row.worker is not None:
+        if found.row.worker not in (None, dead):  # as of the journal that this is judged by, in which a call may begin
             raise Refused(f"A worker is at {call!r}; nothing was done.", code="doubt.under_way", hint="Wait for it.")
         if effect.intention in host.outstanding:
             raise Refused(
