@@ -40,15 +40,14 @@ def cancelled(cancel: Cancelled) -> Ended:
 
 async def _read(turn: Turn) -> None:
     attempt, host = turn.attempt, turn.host
+    read_before = attempt.post_seq  # now: who is told meanwhile may read more, and be answered first
     stored = await host.store.read_run(attempt.lease.run_key)
     if stored is None:
         raise Tampered(f"Run {attempt.run_id!r} is gone.", code="run.missing", run=attempt.run_id)
     check_whose(attempt.view.identity, stored.row)
     identity, journal = read_journal(host.store.ledger.origin, stored)
-    if len(journal.post) < attempt.post_seq:
-        raise tampered(
-            identity, "run.truncated", "lane post is shorter than it was read before", "post", attempt.post_seq
-        )
+    if len(journal.post) < read_before:
+        raise tampered(identity, "run.truncated", "lane post is shorter than it was read before", "post", read_before)
     for entry in journal.post[attempt.post_seq :]:
         attempt.boundary.take_post(entry)
         attempt.post_seq = entry.header.seq

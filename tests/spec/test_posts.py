@@ -1,0 +1,55 @@
+"""Posts that come while a turn is under way: what is heard late, twice or out of turn changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import remit
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Stored
+from tests.support.till import OPEN, Order, Till
+
+HOUR = timedelta(hours=1)
+
+
+class Overtaken(MemoryStore):
+    """The answer to one look at a run, just after the first post, arrives when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def read_run(self, run_key: int) -> Stored | None:
+        stored = await super().read_run(run_key)
+        if stored is not None and (stored.row.run, stored.row.post_seq) == ("r", 1) and not self.is_held.is_set():
+            self.is_held.set()
+            await self.let_go.wait()
+        return stored
+
+
+async def test_two_answers_at_once_are_both_heard_in_whatever_order_they_are_read():  # proves: APR-7, LOG-2
+    store, till = Overtaken(), Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def asking(run: remit.Run) -> int:
+        questions = [run.branch(name).approve("ok", {}, roles={"director"}, within=HOUR) for name in "ab"]
+        paid, *_ = await run.gather(run.effect(pay, Order()), *questions)
+        return int(paid.amount)
+
+    async with remit.open(store) as rt:
+        await rt.grant("user:dana", "director", by="user:root")
+        running = asyncio.create_task(rt.run(asking, id="r"))
+        while len(asks := await rt.inbox()) < 2:
+            await asyncio.sleep(0)
+        first, second = [rt.decide(ask.id, "approve", by="user:dana", seen=ask.version) for ask in asks]
+        overtaken = asyncio.create_task(first)
+        await store.is_held.wait()
+        await second
+        store.let_go.set()
+        await overtaken
+        till.let_go.set()
+        assert (await running).value == 100
+        assert await rt.verify("r") is None
