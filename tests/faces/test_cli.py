@@ -60,7 +60,7 @@ def test_a_step_that_raises_exits_with_7_and_why_says_what_to_do(desk: Desk):  #
         "repair",
         "",
     )
-    assert [(failed["name"], failed["error"]) for failed in told["failures"]] == [("fetch", "ValueError")]
+    assert [(failed["call"], failed["error"]) for failed in told["failures"]] == [("fetch", "ValueError")]
     assert "--by agent:buyer --behalf user:dana" in told["next"]
     assert "waiting for repair since 20" in desk("why", "r")
 
