@@ -11,7 +11,7 @@ import pytest
 
 import remit
 from remit.canonical import INTEGER_MAX
-from remit.faces.cli.reasons import next_step
+from remit.faces.next_step import next_step
 from tests.spec.conftest import Storage
 from tests.support.clock import START, MovedClock
 from tests.support.office import BY_DIRECTOR, WINDOW, Office, answer, asked, judged, staffed, voided

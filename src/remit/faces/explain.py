@@ -22,6 +22,8 @@ from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunRow, Stored
 
+QUARANTINED = "quarantined"  # no status of a run's own; it lies over any of them
+
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
@@ -164,7 +166,7 @@ async def why(host: Host, stored: Stored) -> Why:
         flow=row.flow,
         by=row.by,
         behalf=(opened.behalf or "") if opened is not None else "",
-        status="quarantined" if row.quarantined or view is None else str(view.status),
+        status=QUARANTINED if row.quarantined or view is None else str(view.status),
         since=view.last_at if view is not None else 0,
         code=view.code if view is not None else row.code,
         reason=detail_of(view.last_value) if view is not None and view.code else "",

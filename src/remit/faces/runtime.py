@@ -31,7 +31,7 @@ from remit.engine.runs.dry import Judged, judge_dry
 from remit.engine.runs.rehearsal import Compatibility, rehearse
 from remit.engine.runs.watch import wait_for
 from remit.errors import Refused, Tampered, ValueRefused
-from remit.faces.explain import Explanation, Why, authority_of, examine_own, explain, verified, why
+from remit.faces.explain import QUARANTINED, Explanation, Why, authority_of, examine_own, explain, verified, why
 from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.machine import Status
@@ -41,7 +41,6 @@ from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
 
 LOCAL = "service:local"
-QUARANTINED = "quarantined"  # no status of a run's own; it lies over any of them
 
 _UNTYPED: Codec[Any] = Codec(Any)
 

@@ -30,6 +30,7 @@ from remit.faces.cli.app import (
 )
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Shown, Voice, now, stack
+from remit.faces.documents import ask_document
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 
@@ -61,7 +62,7 @@ def inbox(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.inbox(role=role, limit=limit, after=after)
-        voice.answer([question.document(one) for one in found], question.asks(found, limit, now()))
+        voice.answer([ask_document(one) for one in found], question.asks(found, limit, now()))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)
@@ -79,7 +80,7 @@ def ask_(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.ask(id)
-        voice.answer(question.document(found), stack(await _whole(rt, found), question.how(found)))
+        voice.answer(ask_document(found), stack(await _whole(rt, found), question.how(found)))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)
@@ -168,7 +169,7 @@ async def _refused(rt: Runtime, voice: Voice, id: str, refusal: ApprovalRefused)
         raise refusal
     if not voice.is_json:
         voice.answer(None, stack(await _whole(rt, fresh), question.how(fresh)), cell(""))
-    voice.complain(refusal, ask=question.document(fresh))
+    voice.complain(refusal, ask=ask_document(fresh))
     return refusal.exit_status
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -29,7 +29,7 @@ from remit.faces.cli.app import (
 )
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Grid, Shown, Voice, facts, stack, time_of
-from remit.faces.cli.show import words_of
+from remit.faces.documents import Document, directory_document, grants_document, principal_document
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 from remit.facts.timeline import Line
@@ -50,14 +50,12 @@ def who(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         authority = await rt.authority()
-        names = sorted(authority.directory) if principal is None else [principal]
-        told = [_document(authority, name) for name in names]
         if principal is None:
-            voice.answer({"version": authority.version, "principals": told}, _everybody(authority))
-        else:
-            acts = {one.seq: one for one in await _acts(rt)}
-            told[0]["grants"] = [_granted(acts, *grant) for grant in _grants(authority, principal)]
-            voice.answer({"version": authority.version} | told[0], _one(authority, principal, acts))
+            voice.answer(directory_document(authority), _everybody(authority))
+            return 0
+        grants = grants_document(authority, principal, await _acts(rt))
+        told = {"version": authority.version} | principal_document(authority, principal) | {"grants": grants}
+        voice.answer(told, _one(authority, principal, grants))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)
@@ -186,17 +184,6 @@ async def _acts(rt: Runtime) -> list[Line]:
         return []
 
 
-def _document(authority: Authority, principal: str) -> dict[str, Any]:
-    known = authority.who(principal)
-    return {
-        "principal": principal,
-        "known": known.known,
-        "disabled": known.disabled,
-        "roles": known.roles,
-        "person": authority.person_of(principal),
-    }
-
-
 def _everybody(authority: Authority) -> Shown:
     grid = Grid("principal", "roles", "is one person with", "", fold="roles", keep="principal")
     for name in sorted(authority.directory):
@@ -206,7 +193,7 @@ def _everybody(authority: Authority) -> Shown:
     return stack(grid.made(), cell(f"Version {authority.version} of the directory.", "dim"))
 
 
-def _one(authority: Authority, principal: str, acts: dict[int, Line]) -> Shown:
+def _one(authority: Authority, principal: str, grants: list[Document]) -> Shown:
     known = authority.who(principal)
     if not known.known:
         return cell(f"The directory has nothing about {principal}: it holds no role.")
@@ -216,21 +203,6 @@ def _one(authority: Authority, principal: str, acts: dict[int, Line]) -> Shown:
         ("is one person with", known.person),
     )
     grid = Grid("role", "since", "version", "given by", "why")
-    for role, seq in _grants(authority, principal):
-        one = _granted(acts, role, seq)
-        grid.row(cell(role, "bold"), time_of(one["at"]), str(seq), one["by"], one["reason"])
+    for one in grants:
+        grid.row(cell(one["role"], "bold"), time_of(one["at"]), str(one["version"]), one["by"], one["reason"])
     return stack(told, grid.made() if known.roles else cell("It holds no role."))
-
-
-def _grants(authority: Authority, principal: str) -> list[tuple[str, int]]:
-    entry = authority.directory.get(principal)
-    return sorted(entry.grants.items()) if entry is not None else []
-
-
-def _granted(acts: dict[int, Line], role: str, seq: int) -> dict[str, Any]:
-    """A role with the entry that gave it."""
-    given = acts.get(seq)
-    told = {"role": role, "version": seq, "at": 0, "by": "", "reason": ""}
-    if given is not None:
-        told |= {"at": given.at, "by": given.by, "reason": words_of(given.value) or ""}
-    return told

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 import typer
@@ -26,6 +25,7 @@ from remit.faces.cli.app import (
 from remit.faces.cli.inert import Cut, cell, line
 from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
 from remit.faces.cli.show import EFFECT_STYLES
+from remit.faces.documents import effected_document
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 
@@ -47,7 +47,7 @@ def effects(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.effects(id, in_doubt=is_in_doubt or id is None, limit=limit)
-        voice.answer([asdict(one) for one in found], _effects(found))
+        voice.answer([effected_document(one) for one in found], _effects(found))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)

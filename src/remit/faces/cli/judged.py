@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
-
 from remit.engine.runs.dry import Judged
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, stack
@@ -27,18 +23,3 @@ def judged(found: Judged) -> Shown:
         grid.row(mark, finding.check, finding.code, seen, required)
     foot = f"Directory and policy at version {found.question.authority}; nothing was changed."
     return stack(head, grid.made(), cell(foot, "dim"))
-
-
-def document(found: Judged) -> dict[str, Any]:
-    """The same for --json, with the question: `judge` gives the same verdict to whoever asks it again."""
-    return {
-        "run": found.run,
-        "call": found.call or None,
-        "decision": found.verdict.decision,
-        "code": found.verdict.code,
-        "findings": [
-            msgspec.to_builtins(finding) | {"ok": finding.ok, "seen": seen, "required": required}
-            for finding, seen, required in found.told()
-        ],
-        "question": msgspec.to_builtins(found.question),
-    }

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import remit
-from remit.authority.directory import AUTHORITY
 from remit.engine.declared.flow import Flow
-from remit.engine.process.incidents import INCIDENTS
 from remit.engine.process.outcome import Outcome
-from remit.errors import RunAbsent
+from remit.faces import proving
 from remit.faces.cli import asking, directory, effected, judged, policy, prove, reasons, show, timeline
 from remit.faces.cli.act import act
 from remit.faces.cli.app import (
@@ -33,6 +30,17 @@ from remit.faces.cli.app import (
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Voice
 from remit.faces.cli.target import check_names, flow_of, input_of
+from remit.faces.documents import (
+    checkup_document,
+    compatibility_document,
+    explanation_document,
+    judged_document,
+    outcome_document,
+    proof_document,
+    run_document,
+    shown_document,
+    why_document,
+)
 from remit.faces.runtime import Runtime, check_status
 from remit.facts.machine import Status
 from remit.facts.names import check_principal
@@ -90,13 +98,11 @@ def resume(
 async def _answer(rt: Runtime, voice: Voice, outcome: Outcome) -> int:
     """How a turn ended: the value where the run completed, and where not, what it waits for and what comes next."""
     seen = await rt.show(outcome.run)
-    document = show.run_document(seen.row) | {"reason": outcome.reason}
     if outcome.status is Status.COMPLETED:
-        voice.answer(document | show.value_document(seen.view.last_value), show.finished(seen.view))
+        voice.answer(outcome_document(outcome, seen), show.finished(seen.view))
         return 0
     told = await rt.why(outcome.run)
-    document |= {"waits_for": told.waits_for, "next": reasons.next_step(told)}
-    voice.answer(document, reasons.reasons(told))
+    voice.answer(outcome_document(outcome, seen, told), reasons.reasons(told))
     return 8
 
 
@@ -115,9 +121,8 @@ def cancel(
 
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         outcome = await rt.cancel(id, by=by, reason=reason)
-        told = await rt.why(id)
-        document = show.run_document((await rt.show(id)).row) | {"reason": outcome.reason, "cancelled_by": by}
-        voice.answer(document, reasons.reasons(told))
+        seen, told = await rt.show(id), await rt.why(id)
+        voice.answer(outcome_document(outcome, seen, told) | {"cancelled_by": by}, reasons.reasons(told))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "principal"))
@@ -146,7 +151,7 @@ def list_(
     async def ask(rt: Runtime, voice: Voice, wanted: str | None) -> int:
         aside = is_quarantined or None
         rows = await rt.list(flow=flow, status=wanted, quarantined=aside, prefix=prefix, limit=limit, before=before)
-        voice.answer([show.run_document(row) for row in rows], show.runs(rows, limit))
+        voice.answer([run_document(row) for row in rows], show.runs(rows, limit))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_status(status))
@@ -168,8 +173,7 @@ def show_(
             return _explained(voice, await rt.explain(id))
         found = await rt.show(id)
         calls = [one for one in (await rt.explain(id)).timeline.lines if one.kind in show.OUTCOMES]
-        document = show.run_document(found.row) | {"calls": [timeline.line_document(one) for one in calls]}
-        voice.answer(document, *show.one_run(found.row, found.view, calls, is_raw=is_raw))
+        voice.answer(shown_document(found, calls), *show.one_run(found.row, found.view, calls, is_raw=is_raw))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)
@@ -187,7 +191,7 @@ def why(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         told = await rt.why(id)
-        voice.answer(reasons.document(told) | {"next": reasons.next_step(told)}, reasons.reasons(told))
+        voice.answer(why_document(told), reasons.reasons(told))
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)
@@ -211,7 +215,7 @@ def explain(
 
 def _explained(voice: Voice, told: Any) -> int:
     problem = told.timeline.problem
-    voice.answer(timeline.document(told), timeline.timeline(told))
+    voice.answer(explanation_document(told), timeline.timeline(told))
     return 0 if problem is None else int(problem.exit_status)
 
 
@@ -226,27 +230,12 @@ def verify(
     """Check one journal or all: chain, moves, lanes, ends, index row."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
-        names = [id] if id is not None else await _every_journal(rt)
-        proof = await prove.prove(rt, voice.progress(names, "verifying"))
-        voice.answer(prove.document(proof), prove.proven(proof))
+        names = [id] if id is not None else await proving.every_journal(rt)
+        proof = await proving.prove(rt, voice.progress(names, "verifying"))
+        voice.answer(proof_document(proof), prove.proven(proof))
         return proof.exit_status
 
     act(said(store, tenant, is_json, is_plain), ask, first=nothing)
-
-
-async def _every_journal(rt: Runtime) -> list[str]:
-    """Ids of all runs of the tenant, oldest last, and of the journals of Remit's own that were opened."""
-    names: list[str] = []
-    before: int | None = None
-    while rows := await rt.list(limit=1_000, before=before):
-        names += [row.run for row in rows]
-        before = rows[-1].run_key
-    for own in (INCIDENTS, AUTHORITY):
-        try:
-            names.append((await rt.read(own)).row.run)
-        except RunAbsent:
-            continue
-    return names
 
 
 @app.command()
@@ -262,7 +251,7 @@ def check(
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
         found = await rt.check(id, declared)
-        voice.answer(asdict(found), show.compatibility(found))
+        voice.answer(compatibility_document(found), show.compatibility(found))
         return 4 if found.fit == "incompatible" else 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
@@ -281,7 +270,7 @@ def judge(
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
         found = await rt.judge(id, declared)
-        voice.answer(judged.document(found), judged.judged(found))
+        voice.answer(judged_document(found), judged.judged(found))
         return 0 if found.verdict.decision == "resume" else 8
 
     act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
@@ -299,8 +288,7 @@ def doctor(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.doctor()
-        document = [{"name": f.name, "ok": f.ok, "seen": f.seen, "hint": f.hint} for f in found]
-        voice.answer(document, show.findings(found))
+        voice.answer([checkup_document(one) for one in found], show.findings(found))
         return 0 if all(one.ok for one in found) else 6
 
     act(said(url or store, tenant, is_json, is_plain), ask, first=nothing)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Group
 
 from remit.authority.directory import Authority
-from remit.authority.policy import policy_difference, policy_digest, policy_from_toml
+from remit.authority.policy import policy_difference, policy_from_toml
 from remit.errors import Refused
 from remit.faces.cli.act import act
 from remit.faces.cli.app import (
@@ -28,6 +27,7 @@ from remit.faces.cli.app import (
 )
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice
+from remit.faces.documents import policy_document
 from remit.faces.runtime import Runtime
 from remit.faces.written import text_of
 from remit.facts.names import check_principal
@@ -56,7 +56,7 @@ def policy_(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         authority = await rt.authority()
-        voice.answer(_document(authority.policy) | {"authority": authority.version}, _shown(authority))
+        voice.answer(policy_document(authority.policy) | {"authority": authority.version}, _shown(authority))
         return 0
 
     act(manner, ask, first=nothing)
@@ -96,7 +96,7 @@ def set_(
             return 2
         version = await rt.set_policy(pin, by=by, reason=reason, over=authority.policy_digest)
         told = cell(f"Policy {pin.version} holds, from version {version} of the directory on.")
-        voice.answer(_document(pin) | {"authority": version, "changes": changes}, told)
+        voice.answer(policy_document(pin) | {"authority": version, "changes": changes}, told)
         return 0
 
     act(said(store, tenant, is_json, is_plain), ask, first=first, may_create=True)
@@ -111,7 +111,7 @@ def check(file: FileArgument, is_json: JsonOption = False) -> None:
     except Refused as refusal:
         voice.complain(refusal)
         raise typer.Exit(refusal.exit_status) from None
-    voice.answer(_document(pin), _rules(pin))
+    voice.answer(policy_document(pin), _rules(pin))
 
 
 def _read(file: Path) -> PolicyPin:
@@ -132,10 +132,3 @@ def _changes(changes: list[str]) -> Shown:
     if not changes:
         return cell("It says what holds already.")
     return Group(*(cell(change, _STYLES[change[0]]) for change in changes))
-
-
-def _document(pin: PolicyPin | None) -> dict[str, Any]:
-    return {
-        "policy": None if pin is None else msgspec.to_builtins(pin),
-        "digest": "" if pin is None else policy_digest(pin),
-    }

@@ -7,21 +7,18 @@ cut, folded away or left out, because somebody decides on what stands here.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict
 from typing import Any
 
-import msgspec
 from rich.console import Group
 
 from remit.authority.describe import describe
 from remit.authority.difference import Change, Difference
-from remit.authority.leaves import Path, path_text
 from remit.authority.suspicious import suspicious
 from remit.engine.people.deciding import Ask
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, facts, span, stack, time_of, whose
+from remit.faces.documents import suspects_of
 from remit.facts.kinds import GateJudged
 
 _STATES = {"open": "yellow", "approved": "green", "denied": "red", "void": "dim", "used": "dim"}
@@ -62,24 +59,6 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload))))
     parts = [told, _difference(ask), payload, _deceives(ask), _evidence(ask, now), _findings(judged)]
     return stack(*parts)
-
-
-def document(ask: Ask) -> dict[str, Any]:
-    """The same for --json."""
-    told = asdict(ask)
-    del told["raw"]
-    told["findings"] = [msgspec.to_builtins(one) for one in ask.findings]
-    if ask.difference is not None:
-        told["difference"] = {
-            "changes": [_change_document(change) for change in ask.difference.changes],
-            "unchanged": ask.difference.unchanged,
-            "is_material": ask.difference.is_material,
-        }
-    told["suspicious"] = [
-        {"path": path, "code": code, "name": name, "trick": trick, "count": count}
-        for (path, code, name, trick), count in _suspects(ask.payload).items()
-    ]
-    return told
 
 
 def roles_of(ask: Ask) -> str:
@@ -144,13 +123,9 @@ def _leaf(text: str) -> str:
     return _compact(json.loads(text))
 
 
-def _change_document(change: Change) -> dict[str, Any]:
-    return {"path": change.path, "old": change.old, "new": change.new, "is_material": change.is_material}
-
-
 def _deceives(ask: Ask) -> Shown | None:
     """What in the payload is not what it seems, by its place."""
-    found = _suspects(ask.payload)
+    found = suspects_of(ask.payload)
     if not found:
         return None
     head = cell("Some of its characters may deceive:", "bold red")
@@ -158,27 +133,6 @@ def _deceives(ask: Ask) -> Shown | None:
     for (path, code, name, trick), count in found.items():
         rows.row(path, str(count), cell(code, "bold"), name, trick)
     return Group(head, rows.made(is_headed=False))
-
-
-def _suspects(payload: Any) -> Counter[tuple[str, str, str, str]]:
-    """Suspicious characters of all texts and keys: place, code, name and trick, with how often."""
-    return Counter(
-        (path_text(path), suspect.code, suspect.name, suspect.trick)
-        for path, text in _texts(payload, ())
-        for suspect in suspicious(text)
-    )
-
-
-def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield (*path, key), key
-            yield from _texts(item, (*path, key))
-    elif isinstance(value, list):
-        for place, item in enumerate(value):
-            yield from _texts(item, (*path, place))
 
 
 def _evidence(ask: Ask, now: int) -> Shown | None:

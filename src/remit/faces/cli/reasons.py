@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import asdict
-from typing import Any
-
 from rich.console import Group
 from rich.text import Text
 
 from remit.engine.people.deciding import Ask
 from remit.engine.people.effected import Effected
-from remit.faces.cli import question
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, span, stack, status_of, time_of, whose
 from remit.faces.explain import Why
-
-_GONE_ON_WITH = ("queued", "running", "waiting", "paused", "in_doubt")
+from remit.faces.next_step import GONE_ON_WITH, next_step
 
 
 def reasons(told: Why) -> Shown:
@@ -41,18 +35,13 @@ def reasons(told: Why) -> Shown:
     if told.failures:
         named = ", ".join(failure.call for failure in told.failures)
         parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
-    elif told.status in _GONE_ON_WITH and told.last_call:
+    elif told.status in GONE_ON_WITH and told.last_call:
         parts.append(cell(f"The newest recorded call is {told.last_call}."))
-    if told.holder or told.status in (*_GONE_ON_WITH, "quarantined"):
+    if told.holder or told.status in (*GONE_ON_WITH, "quarantined"):
         parts.append(cell(_holder(told)))
-    if told.status in _GONE_ON_WITH:
+    if told.status in GONE_ON_WITH:
         parts.append(cell(_window(told)))
     return stack(Group(*parts), _objections(told), line(cell("Next: ", "bold"), next_step(told)))
-
-
-def document(told: Why) -> dict[str, Any]:
-    """The same for --json; questions as the inbox has them."""
-    return asdict(told) | {"asks": [question.document(ask) for ask in told.asks]}
 
 
 def _objections(told: Why) -> Shown | None:
@@ -79,49 +68,6 @@ def _in_doubt(doubt: Effected, now: int) -> Text:
         return cell(f"{doubt.told_by} said what became of {doubt.call}; the next turn settles it by that.")
     since = f"{time_of(doubt.at)} ({span(now - doubt.at)} ago)"
     return cell(f"Nobody knows whether {doubt.call} happened: it was called {since}.")
-
-
-def next_step(told: Why) -> str:
-    """The command, or the wait, that brings a run on."""
-    run = shlex.quote(told.run)
-    if told.status == "quarantined":
-        restore = "" if told.is_whole else "restore its bytes from a backup, then "
-        return f"{restore}`remit lift {run} --by user:YOU --reason WHY`."
-    if told.status not in _GONE_ON_WITH:
-        return f"nothing; it has ended. `remit explain {run}` tells how."
-    if told.status == "running" and told.holder and not told.is_holder_dead:
-        return "nothing; somebody works at it. If that worker dies, the next call takes over."
-    if told.waits_for != "repair" and told.status in ("waiting", "in_doubt"):
-        return _next_at_the_gate(told, run)
-    names = f" --by {shlex.quote(told.by)}" if told.by != "service:local" else ""
-    names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""
-    again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
-    if told.code == "definition_incompatible":
-        return f"bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, then {again}."
-    if told.code == "policy_unnamed":
-        return f"give the contract a rule for that effect, or mend the name of one, then {again}."
-    return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
-
-
-def _next_at_the_gate(told: Why, run: str) -> str:
-    """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
-    go_on = f"`remit resume {run} MODULE:FLOW`"
-    if unknown := [doubt for doubt in told.doubts if not doubt.told_by]:
-        call = shlex.quote(unknown[0].call)
-        return (
-            f"{go_on} asks the outside where the effect says how; else find out by its key (`remit effects {run}`), "
-            f"and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT`, or `did-not-happen`."
-        )
-    if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
-        return f"`remit ask {waiting[0].id}` shows what is asked, and how it is answered."
-    if told.asks or told.doubts or told.cancelled_by:
-        return f"{go_on}."
-    if told.code == "evidence_changed":
-        return (
-            f"`remit cancel {run} --by user:YOU`, and open a new run: its request was made from what changed since, "
-            f"and no rule asks a person. Where that is again as it was, {go_on}."
-        )
-    return f"`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, {go_on}."
 
 
 def _holder(told: Why) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from remit.faces.cli.say import span, time_of
-from remit.faces.cli.show import words_of
+from remit.faces.documents import words_of
 from remit.facts.timeline import Line
 
 Told = tuple[str, bool]  # the words, and whether they tell the entry's value already

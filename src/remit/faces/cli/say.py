@@ -7,8 +7,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, is_dataclass
-from datetime import UTC, datetime, timedelta
 from typing import IO, Any, Literal, TypeVar
 
 from rich.cells import cell_len
@@ -22,6 +20,7 @@ from rich.text import Text
 from remit.clock import SystemClock
 from remit.errors import RemitError
 from remit.faces.cli.inert import Cut, cell
+from remit.faces.documents import error_document, moment
 
 T = TypeVar("T")
 
@@ -41,7 +40,6 @@ STATUS_STYLES = {
     "quarantined": "bold white on red",
 }
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WIDTH_OF_A_PIPE = 160  # nobody sees it, and what reads it wants whole lines
 
 
@@ -68,7 +66,7 @@ class Voice:
     def object(self, code: str, message: str, hint: str, **beside: Any) -> None:
         """The same of what is no error of Remit's: a command that can't be read, an interrupt."""
         if self.is_json:
-            return self._dump({"error": {"code": code, "message": message, "hint": hint}, **beside})
+            return self._dump(error_document(code, message, hint) | beside)
         _print(self._complaints, Group(cell(f"error: {code}", "bold red"), cell(message), cell(hint, "dim")))
 
     @property
@@ -98,7 +96,7 @@ class Voice:
         return track(things, what, console=self._complaints, transient=True)
 
     def _dump(self, document: Any) -> None:
-        text = json.dumps(document, ensure_ascii=True, indent=2, default=_plain)
+        text = json.dumps(document, ensure_ascii=True, indent=2)
         self._out.write(f"{text}\n")
 
 
@@ -189,14 +187,6 @@ def now() -> int:
     return SystemClock().now()
 
 
-def moment(at: int) -> datetime:
-    """Microseconds UTC as an aware datetime; the end of time where it lies beyond."""
-    try:
-        return _EPOCH + timedelta(microseconds=at)
-    except OverflowError:
-        return datetime.max.replace(tzinfo=UTC)
-
-
 def span(us: int) -> str:
     """A length of time in microseconds, for people: `1.2 s`, `3 min 20 s`, `2 d 4 h`."""
     if us < 1_000:
@@ -254,12 +244,3 @@ def _lines(part: Any) -> Iterator[Any]:
             yield from _lines(each)
     else:
         yield part
-
-
-def _plain(value: Any) -> Any:
-    """What `json` does not know by itself."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-import msgspec
 from rich.console import Group
 from rich.text import Text
 
 from remit.engine.runs.rehearsal import Compatibility
 from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
+from remit.faces.documents import status_name, words_of
 from remit.facts.boundary import AskView
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
@@ -25,11 +22,6 @@ _SETTLED = ("EffectSettled", "EffectRefused", "ApprovalUsed")
 OUTCOMES = frozenset((*_COMPLETED, *_SETTLED))
 
 
-def status_name(row: RunRow) -> str:
-    """A run's status; a quarantine lies over it."""
-    return "quarantined" if row.quarantined else row.status
-
-
 def runs(rows: list[RunRow], limit: int) -> Shown:
     if not rows:
         return cell("No runs.")
@@ -39,34 +31,6 @@ def runs(rows: list[RunRow], limit: int) -> Shown:
     if len(rows) < limit:
         return grid.made()
     return Group(grid.made(), cell(f"{limit} are shown; older ones with `--before {rows[-1].run_key}`."))
-
-
-def run_document(row: RunRow) -> dict[str, Any]:
-    """A run's row for --json; heads in hex, times in microseconds UTC."""
-    return {
-        "run": row.run,
-        "flow": row.flow,
-        "status": status_name(row),
-        "code": row.code,
-        "by": row.by,
-        "opened_at": row.opened_at,
-        "window_end": row.window_end,
-        "entries": row.seq,
-        "head": row.head.hex(),
-        "epoch": row.epoch,
-        "worker": row.worker,
-        "key": row.run_key,
-    }
-
-
-def value_document(value: bytes | None) -> dict[str, Any]:
-    """A stored value for --json: `value` where it is JSON, `value_text` where it is not, none where there is none."""
-    if value is None:
-        return {}
-    try:
-        return {"value": json.loads(value)}
-    except (ValueError, RecursionError):
-        return {"value_text": value.decode("utf-8", "backslashreplace")}
 
 
 def finished(view: RunView) -> Shown:
@@ -132,14 +96,6 @@ def state_of(ask: AskView) -> Text:
 def executor(view: RunView) -> str:
     opened = view.opened
     return f"{opened.by} for {opened.behalf}" if opened.behalf else opened.by
-
-
-def words_of(value: bytes | None) -> str | None:
-    """The words in {"detail": words}, as failures and reasons are stored; None where it is something else."""
-    try:
-        return msgspec.json.decode(value or b"", type=dict[str, str]).get("detail")
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None
 
 
 def _last_value(view: RunView) -> Cut | str:

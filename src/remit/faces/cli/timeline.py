@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 from rich.console import Group
 from rich.text import Text
 
 from remit.faces.cli.inert import Cut, cell
 from remit.faces.cli.said import SAID
-from remit.faces.cli.say import Grid, Shown, hour_of, moment, span, stack, time_of
-from remit.faces.cli.show import executor, run_document, value_document
+from remit.faces.cli.say import Grid, Shown, hour_of, span, stack, time_of
+from remit.faces.cli.show import executor
 from remit.faces.explain import Explanation
 from remit.facts.judgement import Who
 from remit.facts.timeline import Line
@@ -30,33 +27,6 @@ def timeline(told: Explanation) -> Shown:
         seq = cell(f"{'' if one.lane == 'main' else 'post '}{one.seq}", style)
         grid.row(seq, hour_of(one.at), cell(after, "dim"), cell(one.kind, style), one.name, _what(one, style))
     return stack(grid.made(), pins(told), _problem(told))
-
-
-def document(told: Explanation) -> dict[str, Any]:
-    """The same for --json. `opened_under` is null where the journal does not verify."""
-    problem = told.timeline.problem
-    return {
-        "run": run_document(told.row),
-        "problem": None if problem is None else {"code": problem.code, "message": problem.message},
-        "opened_under": None if told.view is None else msgspec.to_builtins(told.view.opened),
-        "entries": [line_document(one) for one in told.timeline.lines],
-    }
-
-
-def line_document(one: Line) -> dict[str, Any]:
-    """An entry for --json."""
-    return {
-        "lane": one.lane,
-        "seq": one.seq,
-        "at": moment(one.at).isoformat() if one.at else None,
-        "kind": one.kind,
-        "name": one.name or None,
-        "by": one.by,
-        "epoch": one.epoch,
-        "body": one.body,
-        "is_verified": one.is_verified,
-        **value_document(one.value),
-    }
 
 
 def pins(told: Explanation) -> Shown | None:

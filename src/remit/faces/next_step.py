@@ -1,0 +1,52 @@
+"""The next step: what brings a run on, as the command that is to be typed, or the wait."""
+
+from __future__ import annotations
+
+import shlex
+
+from remit.faces.explain import Why
+
+GONE_ON_WITH = ("queued", "running", "waiting", "paused", "in_doubt")
+
+
+def next_step(told: Why) -> str:
+    """The command, or the wait, that brings a run on."""
+    run = shlex.quote(told.run)
+    if told.status == "quarantined":
+        restore = "" if told.is_whole else "restore its bytes from a backup, then "
+        return f"{restore}`remit lift {run} --by user:YOU --reason WHY`."
+    if told.status not in GONE_ON_WITH:
+        return f"nothing; it has ended. `remit explain {run}` tells how."
+    if told.status == "running" and told.holder and not told.is_holder_dead:
+        return "nothing; somebody works at it. If that worker dies, the next call takes over."
+    if told.waits_for != "repair" and told.status in ("waiting", "in_doubt"):
+        return _next_at_the_gate(told, run)
+    names = f" --by {shlex.quote(told.by)}" if told.by != "service:local" else ""
+    names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""
+    again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
+    if told.code == "definition_incompatible":
+        return f"bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, then {again}."
+    if told.code == "policy_unnamed":
+        return f"give the contract a rule for that effect, or mend the name of one, then {again}."
+    return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
+
+
+def _next_at_the_gate(told: Why, run: str) -> str:
+    """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
+    go_on = f"`remit resume {run} MODULE:FLOW`"
+    if unknown := [doubt for doubt in told.doubts if not doubt.told_by]:
+        call = shlex.quote(unknown[0].call)
+        return (
+            f"{go_on} asks the outside where the effect says how; else find out by its key (`remit effects {run}`), "
+            f"and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT`, or `did-not-happen`."
+        )
+    if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
+        return f"`remit ask {waiting[0].id}` shows what is asked, and how it is answered."
+    if told.asks or told.doubts or told.cancelled_by:
+        return f"{go_on}."
+    if told.code == "evidence_changed":
+        return (
+            f"`remit cancel {run} --by user:YOU`, and open a new run: its request was made from what changed since, "
+            f"and no rule asks a person. Where that is again as it was, {go_on}."
+        )
+    return f"`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, {go_on}."
