@@ -22,7 +22,8 @@ from bench.timing import timing
 from bench.workloads import RUNS, STEPS, WAIT_SECONDS_MAX, Found, round_of
 from remit.authority.gate import judge
 from remit.facts.judgement import Question
-from remit.facts.kinds import FORMS, GateJudged
+from remit.facts.kinds import GateJudged
+from remit.facts.machine import FORMS
 
 RULE = remit.Rule(ceiling=remit.Ceiling("amount", max=1_000_000, currency="GBP", per="run"))
 GOVERNED = remit.Contract(version="1", resume="anyone", effects={"pay": RULE})

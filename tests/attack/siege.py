@@ -18,6 +18,7 @@ from remit.engine.process import incidents
 from remit.facts.entry import Pen
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted, RunQuarantined, SignalSent, write
+from remit.facts.names import INCIDENTS
 from remit.store.protocol import RunRow, Store, Unit
 from tests.spec.conftest import Storage
 from tests.support.journal import SALT, identity_of
@@ -187,13 +188,13 @@ async def post(store: Store, row: RunRow) -> None:
 
 async def noted_in(rt: remit.Runtime) -> list[Fact]:
     """What the journal of incidents says, which verifies; nothing where there is none."""
-    assert await rt.verify(incidents.INCIDENTS) is None
-    entries = incidents.verify(rt._store.ledger.origin, await rt.read(incidents.INCIDENTS))
+    assert await rt.verify(INCIDENTS) is None
+    entries = incidents.verify(rt._store.ledger.origin, await rt.read(INCIDENTS))
     return [entry.fact for entry in entries if entry.fact is not None]
 
 
 def without_incidents(ledger: Ledger) -> Ledger:
-    return {run: kept for run, kept in ledger.items() if run != incidents.INCIDENTS}
+    return {run: kept for run, kept in ledger.items() if run != INCIDENTS}
 
 
 def set_aside(ledger: Ledger, *called: str) -> Ledger:

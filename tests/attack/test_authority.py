@@ -12,14 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 import remit
-from remit.authority.directory import AUTHORITY
 from remit.engine.people.post import Letter, post
 from remit.engine.process import incidents
-from remit.engine.process.incidents import INCIDENTS
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import act
 from remit.facts.entry import Pen, entry_hash
 from remit.facts.kinds import CancelAsked, PolicySet, RoleGranted, write
+from remit.facts.names import AUTHORITY, INCIDENTS
 from remit.facts.rules import PolicyPin
 from tests.attack.siege import Siege
 from tests.spec.conftest import Storage

@@ -15,10 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 import remit
-from remit.engine.process import incidents
-from remit.facts import kinds
+from remit.facts import kinds, machine
 from remit.facts.entry import HEADER, Entry, Identity, Pen, entry_hash
 from remit.facts.kinds import ApprovalDecided, DoubtResolved
+from remit.facts.names import INCIDENTS
 from tests.spec.conftest import Storage
 from tests.support.journal import SALT
 from tests.support.office import (
@@ -60,7 +60,7 @@ def posted(kept: Kept, fact: Any, *, by: str = DORA) -> None:
 
 def decision(kept: Kept) -> ApprovalDecided:
     """The last one that is stored."""
-    fact = kinds.FORMS["ApprovalDecided"].read(kept.post[-1].body)
+    fact = machine.FORMS["ApprovalDecided"].read(kept.post[-1].body)
     assert isinstance(fact, ApprovalDecided)
     return fact
 
@@ -68,7 +68,7 @@ def decision(kept: Kept) -> ApprovalDecided:
 def question(kept: Kept) -> tuple[str, str]:
     """Id and hash of the last one that was asked."""
     entry = next(e for e in reversed(kept.main) if HEADER.read(e.header).kind == "ApprovalAsked")
-    fact = kinds.FORMS["ApprovalAsked"].read(entry.body)
+    fact = machine.FORMS["ApprovalAsked"].read(entry.body)
     assert isinstance(fact, kinds.ApprovalAsked)
     return fact.ask, entry_hash(entry.header).hex()
 
@@ -137,7 +137,7 @@ def put_in_front(kept: Kept) -> None:
 
 
 def _decision_of(entry: Entry) -> ApprovalDecided:
-    fact = kinds.FORMS["ApprovalDecided"].read(entry.body)
+    fact = machine.FORMS["ApprovalDecided"].read(entry.body)
     assert isinstance(fact, ApprovalDecided)
     return fact
 
@@ -176,7 +176,7 @@ async def test_a_recorded_denial_that_was_edited_is_no_yes(code, edit, lasting: 
         with pytest.raises(remit.RunQuarantined):
             await rt.decide(ask.id, "approve", by=DORA, seen=ask.version)
         assert [row.run for row in await rt.list(quarantined=True)] == [RUN]
-        assert await rt.verify(incidents.INCIDENTS) is None
+        assert await rt.verify(INCIDENTS) is None
         # The neighbour goes on.
         (ask,) = await rt.inbox()
         await answer(rt, ask=ask)

@@ -18,6 +18,7 @@ import remit
 from remit.engine.process import incidents
 from remit.facts import chain, kinds
 from remit.facts.entry import HEADER, Identity, Pen, genesis, value_digest
+from remit.facts.names import INCIDENTS
 
 OPEN = remit.Contract(version="1", resume="anyone")
 
@@ -185,7 +186,7 @@ def test_a_quarantine_that_was_cleared_by_hand_is_not_believed_but_not_noticed_e
     db.close()
 
     with remit.open(f"sqlite:///{path}") as rt:
-        stored = rt.read_sync(incidents.INCIDENTS)
+        stored = rt.read_sync(INCIDENTS)
         noted = incidents.verify(rt._store.ledger.origin, stored)
     assert [type(entry.fact) for entry in noted] == [kinds.RunQuarantined] * 2
 

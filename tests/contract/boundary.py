@@ -16,12 +16,12 @@ from typing import Any
 import pytest
 
 from remit.errors import LeaseLost, Moved
+from remit.facts.names import AUTHORITY
 from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, KeyRow, OutboxRow, Store, Unit
 from tests.contract.suite import row_of
 from tests.support.journal import TENANT, Hand, open_held, open_run, read_stored, read_view
 
-AUTHORITY = "remit:authority"
 OTHER = "tenant-b"
 WRITTEN = "written"
 

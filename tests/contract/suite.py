@@ -19,6 +19,7 @@ import pytest
 from remit.clock import Clock
 from remit.errors import LeaseLost, StoreClosed
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
+from remit.facts.names import INCIDENTS
 from remit.store.protocol import (
     AskFilter,
     Claim,
@@ -34,7 +35,6 @@ from remit.store.protocol import (
 from remit.store.tables import INLINE_BYTES_MAX
 from tests.support.clock import MovedClock
 from tests.support.journal import (
-    INCIDENTS,
     INPUT,
     LEASE_MS,
     TENANT,

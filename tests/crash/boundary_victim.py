@@ -12,12 +12,13 @@ import itertools
 import sys
 
 from remit.errors import Moved
+from remit.facts.names import AUTHORITY
 from remit.store.marks import Announce, Fence, Reserve, TakeKey
 from remit.store.protocol import Store, Unit
 from remit.store.url import store_for
 from tests.support.journal import Hand, open_held, opening
 
-AUTHORITY, SCOPE, AMOUNT, CEILING = "remit:authority", "all", 7, 10**9
+SCOPE, AMOUNT, CEILING = "all", 7, 10**9
 TAKEN = "taken"  # by the run that is opened first
 
 

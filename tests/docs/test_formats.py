@@ -13,7 +13,7 @@ import pytest
 
 import remit
 from remit import Step
-from remit.facts import kinds, machine
+from remit.facts import machine
 from remit.facts.entry import HEADER, Header
 from remit.store.postgres import PostgresStore
 from remit.store.sqlite import SqliteStore
@@ -127,7 +127,7 @@ def test_the_header_s_fields_are_those_of_the_page():  # proves: LOG-1
 
 def test_each_kind_stands_on_the_page():  # proves: LOG-1
     said = {kind: lane for kind, lane, _ in table(PAGE, "Kinds")}
-    lanes = {kind: "post" if kind in machine.POSTED else "main" for kind in kinds.KINDS}
+    lanes = {kind: "post" if kind in machine.POSTED else "main" for kind in machine.KINDS}
     for run, reserved in machine.RESERVED_KINDS.items():
         lanes |= dict.fromkeys(reserved, f"main of {run}")
     assert {kind: lane.replace("`", "") for kind, lane in said.items()} == lanes
@@ -137,8 +137,8 @@ def test_each_field_of_each_body_stands_on_the_page():  # proves: LOG-1
     said = [(kind, name, type_, default) for kind, name, type_, default, _ in table(PAGE, "Bodies")]
     there = [
         (kind, field.encode_name, type_said(field.type), default_said(field))
-        for kind, type_ in kinds.KINDS.items()
-        for field in fields_of(type_)
+        for kind, row in machine.KINDS.items()
+        for field in fields_of(row.fact)
     ]
     assert said == there
 
@@ -146,8 +146,8 @@ def test_each_field_of_each_body_stands_on_the_page():  # proves: LOG-1
 def test_each_field_of_each_part_stands_on_the_page():  # proves: LOG-1
     said = [(part, name, type_, default) for part, name, type_, default, _ in table(PAGE, "Parts")]
     parts: list[type] = []
-    for kind in kinds.KINDS.values():
-        parts_of(kind, parts)
+    for row in machine.KINDS.values():
+        parts_of(row.fact, parts)
     there = [
         (part_said(part), field.encode_name, type_said(field.type), default_said(field))
         for part in parts
@@ -169,7 +169,7 @@ def test_the_reader_s_shapes_are_those_of_the_page():  # proves: LOG-1
 
 
 def test_the_kinds_with_a_value_are_those_of_the_page():  # proves: LOG-1
-    said = {kind for kind, lane, value in table(PAGE, "Kinds") if lane == "main" and value != "none"}
+    said = {kind for kind, _, value in table(PAGE, "Kinds") if value != "none"}
     assert said == machine.VALUED
 
 

@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from remit.authority.directory import (
-    AUTHORITY,
     LOCAL,
     Authority,
     check_disable,
@@ -37,6 +36,7 @@ from remit.facts.kinds import (
     StepDone,
     write,
 )
+from remit.facts.names import AUTHORITY
 from remit.facts.rules import ContractPin, PolicyPin
 
 OLA, DANA, EVE, MAIL = "user:ola", "user:dana", "user:eve", "user:dana-at-home"

@@ -21,7 +21,8 @@ from remit.authority import gate
 from remit.authority.describe import describe
 from remit.authority.gate import bound_faults, faults, judge
 from remit.facts.judgement import Answer, Basis, Bound, Check, Crossing, Finding, Limit, Need, Question, Who
-from remit.facts.kinds import FORMS, GateJudged
+from remit.facts.kinds import GateJudged
+from remit.facts.machine import FORMS
 
 NOW = 1_795_000_000_000_000
 HOUR = 3_600_000_000

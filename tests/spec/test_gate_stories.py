@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import remit
-from remit.authority.directory import AUTHORITY
 from remit.authority.gate import judge
 from remit.engine.process.journal import read_journal
 from remit.errors import StoreUnavailable
 from remit.facts.entry import HEADER
 from remit.facts.kinds import GateJudged, RunEnded
+from remit.facts.names import AUTHORITY
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import (

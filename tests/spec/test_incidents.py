@@ -9,6 +9,7 @@ import pytest
 import remit
 from remit.engine.process import incidents
 from remit.facts.kinds import RunQuarantined
+from remit.facts.names import INCIDENTS
 from remit.store.memory import MemoryStore
 
 NAMES = [f"r{number}" for number in range(12)]
@@ -30,7 +31,7 @@ async def test_runs_that_fail_to_verify_at_once_are_each_set_aside():  # proves:
 
         assert [type(error) for error in told] == [remit.Tampered] * len(NAMES)
         assert len(await rt.list(quarantined=True)) == len(NAMES)
-        noted = incidents.verify(store.ledger.origin, await rt.read(incidents.INCIDENTS))
+        noted = incidents.verify(store.ledger.origin, await rt.read(INCIDENTS))
         assert sorted(e.fact.run for e in noted if isinstance(e.fact, RunQuarantined)) == sorted(NAMES)
         with pytest.raises(remit.RunQuarantined):
             await rt.run(nothing, id=NAMES[0])

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import remit
-from remit.authority.directory import AUTHORITY
 from remit.facts.entry import Lane, Pen
+from remit.facts.names import AUTHORITY
 from remit.store.protocol import Unit
 from tests.support.journal import SALT, identity_of
 from tests.support.office import BUYER, DANA, DORA, ORDER, ROOT, RUN, Office, asked, staffed

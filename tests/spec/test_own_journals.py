@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 import remit
-from remit.authority.directory import AUTHORITY
+from remit.facts.names import AUTHORITY
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Peek, RunRow
 from tests.spec.conftest import Storage

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from remit.errors import LeaseLost, Moved
+from remit.facts.names import AUTHORITY
 from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import writer as postgres_writer
@@ -20,8 +21,6 @@ from tests.support.journal import TENANT, Hand, open_held, open_run, read_stored
 from tests.support.postgres_proxy import proxy_before
 
 __all__ = ["outside", "store"]  # fixtures
-
-AUTHORITY = "remit:authority"
 
 
 @pytest.fixture

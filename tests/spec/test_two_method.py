@@ -12,11 +12,11 @@ import pytest
 
 from remit.errors import LeaseLost, LoadError, Refused, SaveError, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.kinds import RunQuarantined
+from remit.facts.names import INCIDENTS
 from remit.store.protocol import Claim, Renewal
 from remit.store.two_method import TwoMethodStore
 from tests.support.clock import MovedClock
 from tests.support.journal import (
-    INCIDENTS,
     LEASE_MS,
     TENANT,
     WORKER,

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from remit.authority.directory import AUTHORITY, fold_authority
+from remit.authority.directory import fold_authority
 from remit.authority.gate import judge
 from remit.engine.process import incidents
 from remit.errors import JournalNewer, Tampered
-from remit.facts import chain, kinds
+from remit.facts import chain, kinds, machine
 from remit.facts.entry import Entry, Identity
+from remit.facts.names import AUTHORITY, INCIDENTS
 from remit.facts.view import fold
 from remit.store.protocol import RunRow, Stored
 from tests.vectors import legal, make, reader, shapes
@@ -48,8 +49,8 @@ def refusal(journal: Journal) -> str:
     ends = chain.Heads(bytes.fromhex(heads["main"]), heads["main_seq"], bytes.fromhex(heads["post"]), heads["post_seq"])
     main, post = entries(journal, "main"), entries(journal, "post")
     try:
-        if identity.run == incidents.INCIDENTS:
-            incidents.verify(identity.ledger, Stored(row_of(identity, ends), main, post))
+        if identity.run == INCIDENTS:
+            incidents.verify(identity.ledger, Stored(row_of(identity, ends, journal), main, post))
         elif identity.run == AUTHORITY:
             fold_authority(chain.verify(identity, ends, main, post).main)
         else:
@@ -59,7 +60,8 @@ def refusal(journal: Journal) -> str:
     return ""
 
 
-def row_of(identity: Identity, ends: chain.Heads) -> RunRow:
+def row_of(identity: Identity, ends: chain.Heads, journal: Journal) -> RunRow:
+    opening = journal["main"][0]
     return RunRow(
         run_key=1,
         tenant=identity.tenant,
@@ -70,8 +72,8 @@ def row_of(identity: Identity, ends: chain.Heads) -> RunRow:
         status="queued",
         code="",
         quarantined=False,
-        opened_at=0,
-        window_end=0,
+        opened_at=opening["fields"]["at"],
+        window_end=json.loads(opening["body"])["window_end"],
         head=ends.main,
         seq=ends.main_seq,
         post_head=ends.post,
@@ -89,7 +91,7 @@ def test_the_vectors_are_what_this_code_writes():  # proves: LOG-1
 
 def test_each_kind_has_a_vector():  # proves: LOG-1
     shown = {entry["fields"]["kind"] for journal in HOLDS for lane in ("main", "post") for entry in journal[lane]}
-    assert shown == set(kinds.KINDS)
+    assert shown == set(machine.KINDS)
 
 
 @pytest.mark.parametrize("journal", HOLDS, ids=titled)
@@ -155,7 +157,7 @@ def bodies(kind: str) -> list[tuple[Journal, dict[str, Any], Any]]:
 
 def test_the_gate_gives_the_verdict_again_that_stands_in_the_journal():  # proves: GATE-2
     """Whoever holds the journal can ask the judge again."""
-    told = [kinds.FORMS["GateJudged"].read(entry["body"].encode()) for _, entry, _ in bodies("GateJudged")]
+    told = [machine.FORMS["GateJudged"].read(entry["body"].encode()) for _, entry, _ in bodies("GateJudged")]
     assert {fact.verdict.decision for fact in told if isinstance(fact, kinds.GateJudged)} == {
         "resume",
         "revalidate",

@@ -24,7 +24,6 @@ INPUT = b'{"sku":"A-1"}'
 OPENED_AT = 1_767_603_600_000_000  # 5 January 2026, 09:00 UTC
 WINDOW_END = OPENED_AT + 86_400_000_000
 LEASE_MS = 60_000
-INCIDENTS = "remit:incidents"
 
 ENDED = Move("completed", release=True)
 

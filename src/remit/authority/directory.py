@@ -31,10 +31,9 @@ from remit.facts.kinds import (
     RoleRevoked,
     RunOpened,
 )
-from remit.facts.names import check_principal_form
+from remit.facts.names import AUTHORITY, check_principal_form
 from remit.facts.rules import PolicyPin
 
-AUTHORITY = "remit:authority"
 LOCAL = "service:local"  # the executor where none is named; known from the start
 
 

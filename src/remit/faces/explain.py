@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remit.authority.describe import describe
-from remit.authority.directory import AUTHORITY, Authority, fold_authority
+from remit.authority.directory import Authority, fold_authority
 from remit.engine.people.deciding import Ask, shown
 from remit.engine.people.effected import Effected, told
 from remit.engine.process import admit, incidents
@@ -17,7 +17,7 @@ from remit.engine.process.reserved import check_not_set_aside, read_own
 from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
-from remit.facts.names import RESERVED_PREFIX
+from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunRow, Stored
@@ -110,7 +110,7 @@ def explain(host: Host, stored: Stored) -> Explanation:
 def verified(origin: str, stored: Stored) -> RunView | None:
     """A journal verified whole, by what it is: a run's view; None for one of Remit's own. Raises Tampered."""
     name = stored.row.run
-    if name == incidents.INCIDENTS:
+    if name == INCIDENTS:
         incidents.verify(origin, stored)
     elif name == AUTHORITY:
         fold_authority(read_own(origin, stored))
@@ -122,7 +122,7 @@ def verified(origin: str, stored: Stored) -> RunView | None:
 async def examine_own(host: Host) -> Checkup:
     """What `doctor` says about Remit's own journals, on which everything else rests."""
     seen, hint = [], ""
-    for name in (AUTHORITY, incidents.INCIDENTS):
+    for name in (AUTHORITY, INCIDENTS):
         row = await host.store.read_row(host.tenant, name)
         stored = await host.store.read_run(row.run_key) if row is not None else None
         if stored is None:
@@ -220,7 +220,7 @@ def _failures(timeline: Timeline, names: list[str]) -> tuple[Failure, ...]:
 
 async def _incident(host: Host, row: RunRow) -> str:
     """What was found when the run was set aside last; "" where it never was, or was lifted."""
-    kept = await host.store.read_row(host.tenant, incidents.INCIDENTS)
+    kept = await host.store.read_row(host.tenant, INCIDENTS)
     stored = await host.store.read_run(kept.run_key) if kept is not None else None
     found = ""
     for entry in incidents.verify(host.store.ledger.origin, stored) if stored is not None else ():

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from remit.authority.directory import AUTHORITY
-from remit.engine.process.incidents import INCIDENTS
 from remit.errors import JournalNewer, RemitError, RunAbsent, Tampered
 from remit.faces.runtime import Runtime
+from remit.facts.names import AUTHORITY, INCIDENTS
 
 CHECKED = ("each hash and link", "both lanes and their ends", "each move", "the columns of the run's row")
 NOT_COVERED = (

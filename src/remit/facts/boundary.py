@@ -26,6 +26,7 @@ from remit.facts.kinds import (
     EvidenceTaken,
     GateJudged,
 )
+from remit.facts.machine import BOUNDARY_KINDS
 
 _JUDGED = Form(GateJudged)
 
@@ -239,6 +240,8 @@ class Boundary:
             self._use_in_flow(entry, fact, permitted)
         elif isinstance(fact, EvidenceTaken):
             self._take_evidence(entry, fact)
+        else:
+            assert entry.header.kind not in BOUNDARY_KINDS, "each of them has its branch"
 
     def check_end(self) -> None:
         """At the end of the journal. Raises Illegal."""

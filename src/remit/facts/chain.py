@@ -39,7 +39,7 @@ from remit.facts.entry import (
     value_digest,
 )
 from remit.facts.fact import Fact
-from remit.facts.kinds import FORMS
+from remit.facts.machine import FORMS
 
 
 class Heads(NamedTuple):

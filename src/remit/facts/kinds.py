@@ -3,14 +3,14 @@
 An effect leaves three: the gate's judgement and the intention in one append, before the
 outside world is touched, and the settlement after it answered. A journal that ends in an
 intention is in doubt. What others leave in lane `post` counts from the entry of lane
-`main` that names it by its hash.
+`main` that names it by its hash. What else is known of each kind stands in `machine`.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from remit.canonical import Form
+from remit.canonical import encode
 from remit.facts.fact import Fact
 from remit.facts.judgement import Bound, Question, Verdict
 from remit.facts.rules import ContractPin, PolicyPin
@@ -257,43 +257,6 @@ class PolicySet(Fact, frozen=True, kw_only=True):
     policy: PolicyPin
 
 
-KINDS: dict[str, type[Fact]] = {
-    kind.__name__: kind
-    for kind in (
-        RunOpened,
-        AttemptStarted,
-        StepDone,
-        StepFailed,
-        ValueDrawn,
-        RaceWon,
-        EvidenceTaken,
-        GateJudged,
-        EffectIntended,
-        EffectSettled,
-        EffectRefused,
-        ApprovalAsked,
-        ApprovalVoided,
-        ApprovalUsed,
-        RunParked,
-        RunEnded,
-        SignalSent,
-        CancelAsked,
-        ApprovalDecided,
-        DoubtResolved,
-        RunQuarantined,
-        QuarantineLifted,
-        RoleGranted,
-        RoleRevoked,
-        PrincipalDisabled,
-        PrincipalEnabled,
-        PrincipalLinked,
-        PolicySet,
-    )
-}
-
-FORMS: dict[str, Form[Fact]] = {name: Form(kind) for name, kind in KINDS.items()}
-
-
 def write(fact: Fact) -> bytes:
     """The body bytes of a fact."""
-    return FORMS[type(fact).__name__].write(fact)
+    return encode(fact)

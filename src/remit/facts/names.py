@@ -15,6 +15,7 @@ from remit.errors import IdRefused
 ID_CHARACTERS_MAX = 200
 PATH_CHARACTERS_MAX = 500
 RESERVED_PREFIX = "remit:"
+AUTHORITY, INCIDENTS = "remit:authority", "remit:incidents"  # the journals that are Remit's own
 RUN_PREFIX = "run."  # of calls that are not steps: run.now, run.first
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})

@@ -7,7 +7,6 @@ run *is* comes from here, after its journal verified.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 from remit.errors import Tampered
 from remit.facts.boundary import Boundary, Illegal
@@ -29,17 +28,7 @@ from remit.facts.kinds import (
     StepFailed,
     ValueDrawn,
 )
-from remit.facts.machine import POSTED, VALUED, Status, move
-
-CallKind = Literal["step", "effect", "question", "race"]
-
-_CALL_KINDS: dict[str, CallKind] = {
-    "StepDone": "step",
-    "StepFailed": "step",
-    "EffectSettled": "effect",
-    "ApprovalUsed": "question",
-    "RaceWon": "race",
-}
+from remit.facts.machine import KINDS, POSTED, VALUED, CallKind, Status, move
 
 Completion = StepDone | StepFailed | ValueDrawn | RaceWon | EffectSettled | EffectRefused | ApprovalUsed | EvidenceTaken
 
@@ -50,24 +39,19 @@ class Recorded:
 
     name: str
     seq: int
-    kind: Literal[
-        "StepDone",
-        "StepFailed",
-        "ValueDrawn",
-        "RaceWon",
-        "EffectSettled",
-        "EffectRefused",
-        "ApprovalUsed",
-        "EvidenceTaken",
-    ]
     fact: Completion
     value: bytes | None  # outcome, {"detail": ...}, the drawn value or the evidence; None for a race alone
     begun: int = 0  # seq of the intention, of an effect; 0 where nothing says when it began
 
     @property
+    def kind(self) -> str:
+        """As in the header."""
+        return type(self.fact).__name__
+
+    @property
     def is_ridden(self) -> bool:
         """Whether the flow gets it at once, in whatever order, and not in its turn: draws and evidence."""
-        return isinstance(self.fact, ValueDrawn | EvidenceTaken)
+        return KINDS[self.kind].completes == "draw"
 
     @property
     def may_run_again(self) -> bool:
@@ -118,11 +102,11 @@ class RunView:
         return self.boundary.last_ask_of(name) is None or kind in ("effect", "question")
 
     def _known_as(self, recorded: Recorded) -> CallKind | None:
-        """What kind of call this was; None of what the flow draws or states. A refusal is of what was asked for."""
+        """What kind of call this was. A refusal is of what was asked for."""
         if isinstance(recorded.fact, EffectRefused):
             ask = self.boundary.asks.get(recorded.fact.ask)
             return "question" if ask is not None and not ask.asked.bound.effect else "effect"
-        return _CALL_KINDS.get(recorded.kind)
+        return KINDS[recorded.kind].completes
 
     @property
     def code(self) -> str:
@@ -214,7 +198,7 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
     if name is None or name in view.calls:
         raise _illegal(view, entry, f"{name!r} completed a second time")
     begun = view.boundary.effects[name].seq if isinstance(fact, EffectSettled) else 0
-    view.calls[name] = Recorded(name, header.seq, header.kind, fact, entry.value, begun)  # type: ignore[arg-type]
+    view.calls[name] = Recorded(name, header.seq, fact, entry.value, begun)
 
 
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:

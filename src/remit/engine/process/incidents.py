@@ -19,10 +19,9 @@ from remit.facts import chain, kinds
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted
 from remit.facts.machine import RESERVED_KINDS
+from remit.facts.names import INCIDENTS
 from remit.store.marks import Announce
 from remit.store.protocol import RunRow, Stored, Unit
-
-INCIDENTS = "remit:incidents"
 
 _ANNOUNCED = {"RunQuarantined": "run.quarantined", "QuarantineLifted": "run.lifted"}
 

@@ -21,7 +21,7 @@ from remit.facts import chain, kinds
 from remit.facts.entry import Identity, Pen
 from remit.facts.fact import Fact
 from remit.facts.kinds import RunOpened
-from remit.facts.machine import Status
+from remit.facts.machine import FORMS, Status
 from remit.facts.rules import ContractPin
 from remit.store.protocol import RunRow, Stored, Unit
 
@@ -103,7 +103,7 @@ def _body_of(fact: Fact) -> bytes:
     kind = type(fact).__name__
     try:
         body = kinds.write(fact)
-        kinds.FORMS[kind].read(body)
+        FORMS[kind].read(body)
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         words = f"{kind} can't be written as it is ({ascii(str(exc))[1:-1]}); nothing was done."
         raise Refused(words, code="fact.form", hint="Give text where text is meant, and whole numbers.") from None

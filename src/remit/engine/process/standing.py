@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from remit.authority.directory import AUTHORITY, Authority, fold_authority
+from remit.authority.directory import Authority, fold_authority
 from remit.engine.process.host import Host
 from remit.engine.process.journal import check_whose
 from remit.engine.process.reserved import append_behind, read_own, row_of, set_aside, unit_of
 from remit.errors import AuthorityUnreadable, JournalNewer, Tampered
 from remit.facts.entry import Identity
 from remit.facts.fact import Fact
+from remit.facts.names import AUTHORITY
 from remit.store.protocol import Peek, RunRow, Stored, Unit
 
 

@@ -30,8 +30,8 @@ from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, Lease
 from remit.facts.boundary import EffectView
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
-from remit.facts.machine import Status, move
-from remit.facts.view import CallKind, Recorded, RunView
+from remit.facts.machine import CallKind, Status, move
+from remit.facts.view import Recorded, RunView
 from remit.store.marks import Mark
 from remit.store.protocol import Move, Store
 

@@ -26,6 +26,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from remit.facts.kinds import RaceWon
 from remit.facts.view import Recorded
 
 STILL_SECONDS = 0.05  # a flow waits only for its calls, so a moment without a call is standing still
@@ -163,7 +164,7 @@ class Replay:
 
     def _count(self, recorded: Recorded) -> None:
         del self._left[recorded.name]
-        if recorded.kind == "RaceWon":
+        if isinstance(recorded.fact, RaceWon):
             self._optional.update(r.name for r in self._order if 0 < r.begun < recorded.seq < r.seq)
 
     def _give(self, asked: asyncio.Future[Recorded], recorded: Recorded) -> None:

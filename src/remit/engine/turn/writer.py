@@ -24,27 +24,11 @@ from remit.facts.boundary import Boundary
 from remit.facts.chain import Read
 from remit.facts.entry import HEADER, Entry, Pen
 from remit.facts.fact import Fact
-from remit.facts.machine import Status
+from remit.facts.machine import BOUNDARY_KINDS, FINAL_KINDS, Status
 from remit.store.marks import Fence, Mark
 from remit.store.protocol import Move, Store, Unit
 
 RUNNING = Move(Status.RUNNING)
-
-# Kinds that the boundary's own view of the run is folded from.
-BOUNDARY_KINDS = frozenset(
-    {
-        "GateJudged",
-        "EffectIntended",
-        "EffectSettled",
-        "EffectRefused",
-        "ApprovalAsked",
-        "ApprovalVoided",
-        "ApprovalUsed",
-        "EvidenceTaken",
-    }
-)
-
-FINAL_KINDS = frozenset({"EffectSettled", "RunEnded"})  # what happened is written, whatever the clock says
 
 
 class Draft(NamedTuple):

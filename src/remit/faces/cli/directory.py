@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from remit.authority.directory import AUTHORITY, Authority
+from remit.authority.directory import Authority
 from remit.authority.roles import role_fault
 from remit.errors import Refused, RunAbsent
 from remit.faces.cli.act import Manner, act
@@ -31,7 +31,7 @@ from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Grid, Shown, Voice, facts, stack, time_of
 from remit.faces.documents import Document, directory_document, grants_document, principal_document
 from remit.faces.runtime import Runtime
-from remit.facts.names import check_principal
+from remit.facts.names import AUTHORITY, check_principal
 from remit.facts.timeline import Line
 
 WhoArgument = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:dana, agent:buyer or service:x.")]

@@ -10,6 +10,7 @@ from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
 from remit.faces.documents import status_name, words_of
 from remit.facts.boundary import AskView
+from remit.facts.machine import COMPLETING
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunRow
@@ -17,9 +18,7 @@ from remit.store.protocol import Checkup, RunRow
 EFFECT_STYLES = {"ok": "green", "failed": "red", "did_not_happen": "dim", "in_doubt": "bold yellow"}
 
 # What `show` tells of a run's calls: how each came out. `explain` has every entry.
-_COMPLETED = ("StepDone", "StepFailed", "ValueDrawn", "RaceWon", "EvidenceTaken")
-_SETTLED = ("EffectSettled", "EffectRefused", "ApprovalUsed")
-OUTCOMES = frozenset((*_COMPLETED, *_SETTLED))
+OUTCOMES = COMPLETING
 
 
 def runs(rows: list[RunRow], limit: int) -> Shown:
