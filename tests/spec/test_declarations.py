@@ -10,6 +10,7 @@ import pytest
 
 import remit
 from remit import Contract
+from remit.authority.policy import policy_from
 
 
 @pytest.mark.parametrize(
@@ -96,6 +97,42 @@ async def test_an_id_that_can_not_be_seen_is_refused_at_the_door(bad: Any):
             await rt.run(nothing, id=bad)
         assert refused.value.code == "id.refused"
         assert await rt.list() == []
+
+
+COMPOSED = "\u00fcberweisen"
+APART = "u\u0308berweisen"  # looks the same
+
+
+def test_a_rule_is_spelled_as_its_effect_is():  # proves: GATE-7
+    """Two spellings of one word look alike, and a rule under the other one held for nothing."""
+    assert remit.effect(name=COMPOSED)(lambda order, key: None).name == COMPOSED
+    assert Contract(version="1", resume="anyone", effects={COMPOSED: remit.Rule()}).effects
+    with pytest.raises(remit.IdRefused, match="separate marks"):
+        remit.effect(name=APART)(lambda order, key: None)
+    for refused, code in (
+        (lambda: Contract(version="1", resume="anyone", effects={APART: remit.Rule()}), "contract.effects"),
+        (lambda: remit.Rule(evidence={APART}), "contract.evidence"),
+        (lambda: remit.Ceiling(APART, max=1), "contract.ceiling"),
+        (lambda: policy_from({"version": "1", "forbid": [APART]}), "policy.forbid"),
+        (lambda: policy_from({"version": "1", "ceilings": {f"{APART}.amount": 1}}), "policy.ceilings"),
+        (lambda: policy_from({"version": "1", "evidence": {APART: "1h"}}), "policy.evidence"),
+    ):
+        with pytest.raises(remit.RemitError) as told:
+            refused()
+        assert told.value.code == code
+
+
+async def test_an_id_and_a_principal_have_one_spelling_and_a_branch_that_of_its_data():
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def nothing(run: remit.Run) -> None:
+        run.branch(APART)
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(nothing, id=COMPOSED, by=f"agent:{COMPOSED}")).status == "completed"
+        with pytest.raises(remit.IdRefused, match="separate marks"):
+            await rt.run(nothing, id=APART)
+        with pytest.raises(remit.IdRefused, match="separate marks"):
+            await rt.grant(f"user:{APART}", "director", by="user:root")
 
 
 @pytest.mark.parametrize("by", ["dana", "user:", "robot:x", "user:da\nna"])

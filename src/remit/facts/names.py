@@ -2,8 +2,10 @@
 
 Ids are shown to people who decide on them, so what can't be seen is refused at the door:
 control, formatting and private characters, unassigned code points, line separators. What
-passes is kept and compared literally. Which characters are assigned is a matter of this Python's
-Unicode: that is asked at the door, and never of what another one let in and wrote down.
+passes is kept and compared literally, so it has one spelling, the composed one (NFC): a rule whose
+name spells an umlaut in two characters would hold for nothing where the effect spells it in one.
+Which characters are assigned is a matter of this Python's Unicode: that is asked at the door, and
+never of what another one let in and wrote down.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ def check_id(text: object, what: str) -> str:
     """`text`, if it may be stored and shown as `what` ("run id"). Raises IdRefused."""
     name = _check_form(text, what)
     check_visible(name, what)
+    _check_composed(name, what)
     return name
 
 
@@ -44,6 +47,7 @@ def check_principal(text: object, what: str) -> str:
     """A principal that may be written down: "user:dana", "agent:buyer", "service:x". Raises IdRefused."""
     name = check_principal_form(text, what)
     check_visible(name, what)
+    _check_composed(name, what)
     return name
 
 
@@ -70,8 +74,13 @@ def check_name(text: str, what: str) -> str:
 
 
 def branch_segment(text: str) -> str:
-    """A branch's name as a segment of a path: `/`, `#` and `%` are escaped. Raises IdRefused."""
-    return check_id(text, "branch name").translate(_ESCAPES)
+    """A branch's name as a segment of a path: `/`, `#` and `%` are escaped. Raises IdRefused.
+
+    No rule names a branch, and its name is often somebody's data: it may be spelled either way.
+    """
+    name = _check_form(text, "branch name")
+    check_visible(name, "branch name")
+    return name.translate(_ESCAPES)
 
 
 def path(prefix: str, base: str, occurrence: int) -> str:
@@ -80,6 +89,15 @@ def path(prefix: str, base: str, occurrence: int) -> str:
     if len(name) > PATH_CHARACTERS_MAX:
         raise IdRefused(f"The call's path has {len(name)} characters of {PATH_CHARACTERS_MAX}; nothing was done.")
     return name
+
+
+def _check_composed(text: str, what: str) -> None:
+    """Raises IdRefused for the second of two spellings that nobody can tell apart by looking."""
+    if not text.isascii() and not unicodedata.is_normalized("NFC", text):
+        raise IdRefused(
+            f"The {what} {text!a} is spelled with separate marks; nothing was done.",
+            hint=f"Spell it composed (NFC), {unicodedata.normalize('NFC', text)!a}.",
+        )
 
 
 def _check_form(text: object, what: str) -> str:
