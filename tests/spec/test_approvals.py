@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from datetime import timedelta
@@ -419,11 +420,12 @@ async def test_a_question_never_outlives_its_run(storage: Storage, clock: MovedC
 # -- whether one is needed -----------------------------------------------------------------------------------------
 
 said: list[Any] = []
+CANCELLED = "asyncio.exceptions.CancelledError"
 
 
 def is_large(order: dict[str, Any]) -> Any:
     answer_ = said.pop() if len(said) > 1 else said[0]
-    if isinstance(answer_, Exception):
+    if isinstance(answer_, BaseException):
         raise answer_
     return answer_
 
@@ -432,6 +434,7 @@ WHEN: list[tuple[str, Any, str]] = [
     ("no", False, "completed"),
     ("yes", True, "waiting"),
     ("it raises", KeyError("limit"), "waiting"),
+    ("what it waited for was cancelled", asyncio.CancelledError(), "waiting"),
     ("neither yes nor no", None, "waiting"),
     ("0, which is no False", 0, "waiting"),
 ]
@@ -448,7 +451,7 @@ async def test_what_cannot_say_whether_it_is_needed_says_that_it_is(answer_: Any
         assert office.sent == ([ORDER] if status == "completed" else [])
         if status == "waiting":
             question = (await judged(rt)).question
-            assert question.unanswered == {"KeyError": "KeyError"}.get(
+            assert question.unanswered == {"KeyError": "KeyError", "CancelledError": CANCELLED}.get(
                 type(answer_).__name__, "" if answer_ is True else type(answer_).__name__
             )
             await answer(rt)
@@ -461,7 +464,7 @@ class Unheard(Exception):
 
 async def is_wanted(order: dict[str, Any]) -> Any:
     (answer_,) = said
-    if isinstance(answer_, Exception):
+    if isinstance(answer_, BaseException):
         raise answer_
     return answer_
 
@@ -470,6 +473,7 @@ WANTED = [
     ("neither yes nor no", None, ("waiting", "unknown", "NoneType")),
     ("1, which is no True", 1, ("waiting", "unknown", "int")),
     ("an error", TimeoutError("no answer"), ("waiting", "unknown", "TimeoutError")),
+    ("what it waited for was cancelled", asyncio.CancelledError(), ("waiting", "unknown", CANCELLED)),
     ("an error of the application's", Unheard(), ("waiting", "unknown", f"{__name__}.Unheard")),
     ("no", False, ("abandoned", "no", "")),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -159,6 +160,29 @@ async def test_what_cannot_be_read_again_is_a_no(storage: Storage, clock: MovedC
         market.raises = None
         assert (await office.go(rt)).status == "completed"
     assert office.sent == [ORDER]
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "plain"])
+async def test_a_fetcher_whose_own_wait_was_cancelled_raised_like_any_other(
+    clock: MovedClock, is_async: bool
+):  # proves: GATE-2
+    """A cancellation that nobody asked of the turn ended it, with nothing said."""
+
+    def plain() -> Any:
+        raise asyncio.CancelledError
+
+    async def waiting() -> Any:
+        plain()
+
+    office = office_with(Market(), clock, again=waiting if is_async else plain)
+    async with remit.open("memory:", clock=clock) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        assert (await office.go(rt)).code == "evidence_unreadable"
+        (basis,) = (await judged(rt)).question.evidence
+        assert basis.failed == "asyncio.exceptions.CancelledError"
+    assert office.sent == []
 
 
 async def test_what_was_never_stated_is_missing(storage: Storage, clock: MovedClock):  # proves: GATE-2

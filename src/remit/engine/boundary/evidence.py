@@ -20,6 +20,7 @@ from typing import Any
 from remit.authority.durations import MICROSECOND
 from remit.authority.rules import evidence_until
 from remit.canonical import INTEGER_MAX
+from remit.engine.boundary.port import check_not_ending
 from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.salt import draw_salt
@@ -84,7 +85,9 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         try:
             value = await _fetched(turn, fetcher)
             data, _ = codec_of_value(value).write(value, where=name)
-        except Exception as exc:  # whatever it raised: what can't be read counts for nothing, and the question says why
+        except (Exception, asyncio.CancelledError) as exc:
+            check_not_ending(exc)
+            # Whatever it raised: what can't be read counts for nothing, and the question says why.
             turn.unreadable[view.call] = type_name(exc)
             continue
         turn.unreadable.pop(view.call, None)

@@ -57,7 +57,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     except Declined as exc:
         return Answered("failed", None, exc, since_us(began))
     except (Exception, asyncio.CancelledError) as exc:
-        _check_not_ending(exc)
+        check_not_ending(exc)
         return Answered("doubt", None, exc, since_us(began))
     finally:
         place.reset(token)
@@ -74,7 +74,7 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
         # No answer is no answer, and the doubt stays.
         return await _called(turn, effect.probe, effect.request_codec.read(request), key, ASK_SECONDS)
     except (Exception, asyncio.CancelledError) as exc:
-        _check_not_ending(exc)
+        check_not_ending(exc)
         return exc
     finally:
         place.reset(token)
@@ -113,8 +113,8 @@ def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:
     return noted
 
 
-def _check_not_ending(exc: BaseException) -> None:
-    """Raises the cancellation of this very task, whose loop ends; one of something inside the body is a doubt."""
+def check_not_ending(exc: BaseException) -> None:
+    """Raises the cancellation of this very task, which ends; one that the user's code met is what it raised."""
     task = asyncio.current_task()
     if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
         raise exc

@@ -21,6 +21,7 @@ from remit.authority.directory import Authority
 from remit.authority.rule import Use
 from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
+from remit.engine.boundary.port import check_not_ending
 from remit.engine.declared.place import place
 from remit.engine.turn.step import type_name
 from remit.engine.turn.turn import ASK_SECONDS, Turn
@@ -167,7 +168,8 @@ async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
         said = predicate(wish.effect.request_codec.read(wish.data, where=wish.name))
         async with asyncio.timeout(ASK_SECONDS):  # no answer is no yes
             return await said if inspect.isawaitable(said) else said
-    except Exception as exc:
+    except (Exception, asyncio.CancelledError) as exc:
+        check_not_ending(exc)
         return exc
     finally:
         place.reset(token)
