@@ -233,3 +233,103 @@ async def test_what_lost_a_race_is_not_sent_again_by_code_that_would_send_someth
         with pytest.raises(remit.DefinitionIncompatible, match="another request"):
             await rt.run(quoted.flow, id="r")
     assert [order.amount for _, order in quoted.till.arrived] == [100, 100]
+
+
+class Asked:
+    """A payment in doubt whose probe is slower than the flow has patience for."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.till, self.storage = Till(), storage
+        self.is_asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.till.next(self.till.pay_and_raise(ConnectionError("no answer")))
+        self.till.probe_says = ConnectionError("the bank's query is down")
+        self.pay = self.till.effect(doubt="probe", sink="dedupes", probe=self.probe)
+        self.tell = self.till.effect("tell")
+        self.tells = False
+
+        @remit.flow(contract=OPEN)
+        async def impatient(run: remit.Run) -> str:
+            waiting = asyncio.ensure_future(run.effect(self.pay, Order()))
+            asked = asyncio.ensure_future(self.is_asked.wait())
+            await asyncio.wait([waiting, asked], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            if self.is_asked.is_set():
+                asyncio.get_running_loop().call_later(0.01, self.answers.set)
+            if self.tells:
+                await run.effect(self.tell, Order(invoice="late"))
+            return "late"
+
+        self.flow = impatient
+
+    async def probe(self, order: Order, *, key: str) -> Any:
+        if self.till.probed:
+            self.is_asked.set()
+            await self.answers.wait()
+        return await self.till.probe(order, key=key)
+
+    async def in_doubt(self, rt: remit.Runtime) -> None:
+        assert (await rt.run(self.flow, id="r")).status == "in_doubt"
+        assert self.till.probed, "and it gave no answer"
+        self.till.probe_says = None
+
+
+@pytest.mark.parametrize("tells", [False, True], ids=["returns", "goes on to another effect"])
+async def test_a_doubt_that_its_flow_has_no_patience_for_is_ended_all_the_same(
+    tells: bool, storage: Storage
+):  # proves: FX-2, FX-10
+    asked = Asked(storage)
+    async with storage.open() as rt, asyncio.timeout(30):
+        await asked.in_doubt(rt)
+        asked.tells = tells
+        assert (await rt.run(asked.flow, id="r")).value == "late"
+        assert next((effect.call, effect.state) for effect in await rt.effects("r")) == ("pay", "ok")
+    assert (len(asked.till.probed), asked.till.calls["i-1"], asked.till.calls["late"]) == (2, 1, int(tells))
+
+
+async def test_a_doubt_that_is_being_asked_about_is_ended_before_a_cancelled_run_is(storage: Storage):  # proves: FX-10
+    asked = Asked(storage)
+    async with storage.open() as rt, asyncio.timeout(30):
+        await asked.in_doubt(rt)
+        flow = paying(asked.pay, name="impatient")
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await asked.is_asked.wait()
+        await rt.cancel("r", by="user:a")
+        asked.answers.set()
+        outcome = await running
+        assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
+
+
+async def test_a_doubt_that_is_given_up_while_another_one_is_waited_for_is_ended_too(storage: Storage):  # proves: FX-2
+    till, is_patient = Till(), [True]
+
+    async def pay_with_the_other(key: str, order: Order) -> None:
+        if len(till.arrived) == 2:
+            till.let_go.set()
+        await till.let_go.wait()
+        till.pay(key, order)
+        raise ConnectionError("no answer")
+
+    till.next(pay_with_the_other, pay_with_the_other)
+    till.probe_says = ConnectionError("the bank's query is down")
+    pay = till.effect(doubt="probe", sink="dedupes")
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> str:
+        one, other = (run.branch(name).effect(pay, Order(invoice=name)) for name in ("one", "other"))
+        if is_patient:
+            await run.gather(one, other)
+        waiting = asyncio.ensure_future(one)
+        for _ in range(3):
+            await asyncio.sleep(0)  # it waits there for the flow to come to the other one
+        waiting.cancel()
+        await other
+        return "late"
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(impatient, id="r")).status == "in_doubt"
+        assert len(await rt.effects(in_doubt=True)) == 2
+        is_patient.clear()
+        till.probe_says = None
+        assert (await rt.run(impatient, id="r")).value == "late"
+        assert [effect.state for effect in await rt.effects("r")] == ["ok", "ok"]
+    assert till.times == [1, 1]

@@ -50,14 +50,14 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     with attempt.parking.open_call():
         try:
             recorded = await attempt.recall(name, "effect")
+            if recorded is not None:
+                check_same(turn, name, data)
+                return recall_outcome(turn, effect, recorded)
+            wish = wish_for(turn, effect, name, data, rests_on)
+            await attempt.meet(wish)
         except asyncio.CancelledError:
             attempt.see_to(name, partial(_see_to, turn, effect, data, rests_on))
             raise
-        if recorded is not None:
-            check_same(turn, name, data)
-            return recall_outcome(turn, effect, recorded)
-        wish = wish_for(turn, effect, name, data, rests_on)
-        await attempt.meet(wish)
         return await seen_through(turn, wish, _go)
 
 
@@ -69,12 +69,13 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     except asyncio.CancelledError:
         if task.cancelled() and not turn.attempt.is_open:
             raise AttemptClosed from None  # it was not the flow that gave it up
-        if not task.done() and not wish.is_committed:
+        if not task.done() and not turn.attempt.is_outside(wish):
             task.cancel()
             await asyncio.wait([task])
         if not task.done():
             wish.let_go()
             turn.attempt.parking.outlive(task)
+            turn.attempt.parking.wake()  # where it waits, the flow does not wait with it any more
             if not has_lost():
                 turn.attempt.let_go.add(wish.name)
                 task.add_done_callback(partial(_never_begun, turn, wish.name))
@@ -128,6 +129,8 @@ async def _go(turn: Turn, wish: Wish) -> Any:
             return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
         else:
             wish.check_wanted()
+            if view is not None:
+                attempt.check_open()  # a turn that is over lets finish what it asked outside, and then asks nobody
             attempt.check_may_begin(wish.name)
         _check_not_too_often(turn, wish)
         permit = await cross(turn, wish)

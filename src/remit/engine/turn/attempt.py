@@ -118,6 +118,11 @@ class Attempt:
         if effect is not None and effect.settled is None and self.is_open:
             begin(effect)
 
+    def is_outside(self, wish: Wish) -> bool:
+        """Whether something of it may be outside, so that it is seen through: it is being intended, or not settled."""
+        effect = self.boundary.effects.get(wish.name)
+        return wish.is_committed or (effect is not None and effect.settled is None)
+
     def check_may_begin(self, name: str) -> None:
         """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
         if self.settles_for is None:
@@ -325,8 +330,10 @@ class Attempt:
         self.replay.stop(AttemptClosed())
         self.parking.stop()
         for task, wish in self.in_flight.items():
-            if not wish.is_committed and task is not asyncio.current_task():
-                task.cancel()  # nothing of it is outside, and whoever it asks may never answer
+            # Nothing of it is outside, or nothing can be written of it; and whoever it asks may never answer.
+            is_idle = not self.is_outside(wish) if self.closed_by is None else not wish.is_committed
+            if is_idle and task is not asyncio.current_task():
+                task.cancel()
 
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
         self.close(DefinitionIncompatible(recorded, asked))
