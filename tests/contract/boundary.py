@@ -111,6 +111,30 @@ class BoundaryContract:
                 unit.head_before = b"\1" * 32
             assert await fate(store, unit) == "lease", spoil
 
+    async def test_notes_of_units_that_wait_together_are_written_with_them(self, store):  # proves: OWN-3
+        hand, other = await open_held(store, "po-1"), await open_held(store, "po-2")
+        lost = await open_held(store, "po-3")
+        await store.append(resting(hand, TakeKey("5eed", "pay"), Reserve("a", 5, 10)))
+        before = store.counters.units
+        units = [
+            hand.step(),
+            resting(hand, FreeKey("5eed"), ask("a-1")),
+            resting(hand, Unreserve("a", 2), Announce("told", b"1")),
+            resting(other, Announce("told", b"2")),
+            resting(lost, Announce("told", b"3"), ask("a-2")),
+        ]
+        units[-1].epoch = 9
+
+        fates = await asyncio.gather(*(fate(store, unit) for unit in units))
+
+        assert fates == [*[WRITTEN] * 4, "lease"]
+        assert store.counters.units == before + 3  # those of one run are one
+        assert await store.read_key(TENANT, "5eed") is None
+        assert await store.read_used(TENANT, "a") == 3
+        assert [row.ask for row in await store.list_asks(AskFilter(TENANT))] == ["a-1"]
+        assert sorted(row.data for row in await store.read_outbox(0, 9)) == [b"1", b"2"]
+        assert (await read_stored(store, hand.row.run_key)).row.seq == 6
+
     async def test_each_of_a_batch_hears_its_own_answer(self, store):  # proves: OWN-3, GATE-2
         authority = await open_authority(store)
         right, wrong = Fence(authority.row.run_key, 1), Fence(authority.row.run_key, 2)

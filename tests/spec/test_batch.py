@@ -14,7 +14,7 @@ import pytest
 from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
 from remit.facts.entry import Entry, Lane
 from remit.store.batch import Answers, GroupCommit
-from remit.store.marks import Fence
+from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, Reserve, TakeKey, Unreserve
 from remit.store.protocol import Counters, Loss, Opening, RunRow, Unit
 
 
@@ -202,6 +202,25 @@ async def test_a_unit_with_a_condition_is_never_joined_and_stands_in_line(tongue
     assert tongue.batches == [[1, 2], [1], [1], [1], [1]]
     assert [entry.seq for entry in tongue.written] == [1, 2, 1, 3, 4, 5, 6, 7]
     assert [len(each.entries) for each in units] == [2, 1, 1, 2, 1, 1, 1]
+
+
+async def test_what_can_not_be_refused_rides_with_the_entries_before_it(tongue: Tongue):  # proves: OWN-3
+    group = GroupCommit(tongue, Counters())
+    units = [unit(1, 1), unit(1, 2), unit(1, 3), unit(1, 4)]
+    freed, told = (FreeKey("k"), Unreserve("s", 5)), (CloseAsk("a-1"), Announce("told", b"{}"))
+    units[1].marks, units[2].marks = freed, told
+    await asyncio.gather(*(group.append(each) for each in units))
+    assert tongue.batches == [[1]]
+    assert ([entry.seq for entry in tongue.written], units[0].marks) == ([1, 2, 3, 4], (*freed, *told))
+
+
+@pytest.mark.parametrize("mark", [TakeKey("k", "pay"), Reserve("s", 5, 9)])
+async def test_what_may_be_refused_rides_with_nothing(tongue: Tongue, mark: Mark):  # proves: OWN-3
+    group = GroupCommit(tongue, Counters())
+    units = [unit(1, 1), unit(1, 2), unit(1, 3)]
+    units[1].marks = (CloseAsk("a-1"), mark)
+    await asyncio.gather(*(group.append(each) for each in units))
+    assert tongue.batches == [[1], [1], [1]]
 
 
 async def test_a_line_moves_on_where_batches_are_written_on_the_calling_thread():

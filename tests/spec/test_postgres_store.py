@@ -427,12 +427,12 @@ async def test_hot_statements_are_planned_for_a_full_table_while_it_is_empty(sto
     none: list[Any] = []
     head = (1, b"", b"", 1, 1)
     for name, values in {
-        "append": (*[none] * 8, None, *[none] * 7, *[none] * 4),
+        "append": (*[none] * 8, None, *[none] * 10),
         "append_one": (*head, None, None, False, None, b"", b"", b"", b""),
-        "append_post": (*[none] * 11,),
+        "append_post": (*[none] * 10,),
         "renew": (none, none, WORKER, 1, None),
         "find_units": (none, none, none),
-        "open_runs": (*[none] * 10, None, *[none] * 5),
+        "open_runs": (*[none] * 10, None, *[none] * 4),
     }.items():
         plan = "\n".join(row[0] for row in await connection.fetch("EXPLAIN " + Q[name], *values))
         assert "Seq Scan" not in plan and "Nested Loop" not in plan, plan

@@ -132,7 +132,7 @@ async def statements(store: SqliteStore, units: list[Unit]) -> dict[str, int]:
 async def test_an_entry_that_can_not_be_kept_takes_its_marks_with_it(store: SqliteStore):  # proves: LOG-4
     hand, other = await open_held(store, "po-1"), await open_held(store, "po-2")
     db = apsw.Connection(store.path)
-    db.execute("INSERT INTO remit_entry VALUES (?, 0, 3, x'', x'', NULL, NULL, NULL)", (hand.row.run_key,))
+    db.execute("INSERT INTO remit_entry VALUES (?, 0, 3, x'', x'', NULL, NULL)", (hand.row.run_key,))
     db.close()
     unit = resting(hand, Reserve("a", 5, 10))
 

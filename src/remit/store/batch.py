@@ -5,7 +5,7 @@ answers each unit by itself. A thousand runs that each wait for the disk share o
 While one batch is being written the next one gathers, so a batch grows with the load and
 a lone run never waits for company.
 
-    one unit per run, lane and batch   entries of a run that come while its unit waits join that unit
+    one unit per run, lane and batch   entries of a run that come while its unit waits join it, with their notes
     a unit with conditions of its own  is never joined: it stands in line, and is in the batch after that
     a losing unit                      matches no row and gets its own answer; the others commit
     an unexpected error                the batch is rolled back and each unit is tried alone
@@ -288,6 +288,8 @@ def _join(first: Unit, later: Unit) -> None:
     first.entries.extend(later.entries)
     first.head_after, first.seq_after = later.head_after, later.seq_after
     first.move = later.move or first.move
+    if later.marks:
+        first.marks = (*first.marks, *later.marks)
 
 
 def _fail(batch: _Batch, exc: BaseException) -> None:

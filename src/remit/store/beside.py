@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, RunRow, Unit
 
 Held = tuple[int, KeyRow]  # run key and call that hold a business key
@@ -48,7 +48,7 @@ class Beside:
         below.ask_last, below.outbox_last = self.ask_last, self.outbox_last
 
     def make(self, unit: Unit, row: RunRow, now: int) -> Loss | None:
-        """Make the marks of a unit in their order; why one can't be made, and then none after it. row: of its run."""
+        """Make the marks of a unit, in order; or why the first condition that fails does. row: of its run."""
         for mark in unit.marks:
             lost = self._make(mark, row, now)
             if lost is not None:
@@ -63,24 +63,30 @@ class Beside:
                 if held is not None and (held[0], held[1].call) != (row.run_key, call):
                     return "business"
                 self.keys[tenant, key] = row.run_key, KeyRow(row.run, call)
-            case FreeKey(key):
-                held = self.held(tenant, key)
-                if held is not None and held[0] == row.run_key:
-                    self.keys[tenant, key] = None
             case Reserve(scope, amount, most):
                 assert amount >= 0, "an amount that is reserved is 0 or more"
                 if self.read_used(tenant, scope) + amount > most:
                     return "ceiling"
                 self.used[tenant, scope] = self.read_used(tenant, scope) + amount
+            case _:
+                self._note(mark, row, now)
+        return None
+
+    def _note(self, note: Note, row: RunRow, now: int) -> None:
+        tenant = row.tenant
+        match note:
+            case FreeKey(key):
+                held = self.held(tenant, key)
+                if held is not None and held[0] == row.run_key:
+                    self.keys[tenant, key] = None
             case Unreserve(scope, amount):
                 assert amount >= 0, "an amount that is given back is 0 or more"
                 self.used[tenant, scope] = max(self.read_used(tenant, scope) - amount, 0)
             case OpenAsk() | CloseAsk():
-                self._ask(mark, row)
+                self._ask(note, row)
             case Announce(kind, data):
                 self.outbox_last += 1
                 self.outbox.append(OutboxRow(self.outbox_last, tenant, row.run, kind, data, now))
-        return None
 
     def _ask(self, mark: OpenAsk | CloseAsk, row: RunRow) -> None:
         known = self.read_ask(row.tenant, mark.ask)

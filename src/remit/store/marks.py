@@ -1,13 +1,16 @@
 """Marks: what is written beside a run's own rows, and what must be true of another journal, in one commit.
 
-    Fence      the journal `remit:authority` still ends where the judge saw it
-    TakeKey    a business key is nobody else's
-    Reserve    a ceiling still has room
-    OpenAsk    a question waits in the inbox
-    Announce   somebody outside is to be told
+    Fence         the journal `remit:authority` still ends where the judge saw it
 
-What a unit takes, it takes whole or is not written at all. What it took has an owner, the run,
-and a way out: FreeKey, Unreserve, CloseAsk.
+    TakeKey       a business key is nobody else's
+    Reserve       a ceiling still has room
+
+    FreeKey, Unreserve    what was taken is given back
+    OpenAsk, CloseAsk     a question waits in the inbox, or no longer
+    Announce              somebody outside is to be told
+
+TakeKey and Reserve are conditions: what a unit takes, it takes whole or is not written at all.
+The others are notes: nothing can refuse them, so they ride with whatever unit has them.
 """
 
 from __future__ import annotations
@@ -32,19 +35,19 @@ class TakeKey:
 
 
 @dataclass(frozen=True, slots=True)
-class FreeKey:
-    """Give a business key back that this run holds."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
 class Reserve:
     """Add to what is used of a ceiling, unless that would be more than `max`."""
 
     scope: str
     amount: int  # minor units, 0 or more
     max: int
+
+
+@dataclass(frozen=True, slots=True)
+class FreeKey:
+    """Give a business key back that this run holds."""
+
+    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,4 +84,6 @@ class Announce:
     data: bytes  # JSON
 
 
-Mark = TakeKey | FreeKey | Reserve | Unreserve | OpenAsk | CloseAsk | Announce
+Condition = TakeKey | Reserve
+Note = FreeKey | Unreserve | OpenAsk | CloseAsk | Announce
+Mark = Condition | Note

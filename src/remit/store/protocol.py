@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from remit.facts.entry import Entry, Lane
-from remit.store.marks import Fence, Mark
+from remit.store.marks import Condition, Fence, Mark
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 600_000
 
@@ -76,7 +76,7 @@ class Unit:
 
     epoch: of the lease that must still hold; None for lane post and for journals of Remit's own,
     which need no lease and compare the head alone.
-    fence, post_seq, TakeKey, Reserve: conditions beside the run's own; where one fails nothing of the unit is written.
+    fence, post_seq, and the marks that are conditions: where one fails nothing of the unit is written.
     """
 
     run_key: int
@@ -95,7 +95,9 @@ class Unit:
     @property
     def is_conditional(self) -> bool:
         """Whether it may be refused although the lease holds. Such a unit is never joined with another."""
-        return self.fence is not None or self.post_seq is not None or bool(self.marks)
+        if self.fence is not None or self.post_seq is not None:
+            return True
+        return any(isinstance(mark, Condition) for mark in self.marks)
 
 
 @dataclass(frozen=True, slots=True)

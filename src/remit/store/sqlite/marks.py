@@ -1,8 +1,8 @@
 """Marks: the rows beside a run's own that a unit writes in the same transaction.
 
 Each is made in the order in which the unit has them, and sees what those before it did, in
-this unit and in the batch. The first that can't be made refuses the unit; whoever called
-takes back what was made until then.
+this unit and in the batch. The first condition that does not hold refuses the unit; whoever
+called takes back what was made until then.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import msgspec
 
-from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.store.marks import Announce, CloseAsk, FreeKey, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, Unit
 from remit.store.sqlite.rows import Q
 
@@ -21,7 +21,7 @@ _ALL = ""  # the role under which every open question stands
 
 
 def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
-    """Make all of them; or why the first that can't be made was not."""
+    """Make all of them; or why the first condition that does not hold, doesn't."""
     tenant, run = connection.execute(Q["read_name"], (unit.run_key,)).get
     for mark in unit.marks:
         match mark:
@@ -32,7 +32,7 @@ def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None
                 if not _reserve(connection, tenant, scope, amount, most):
                     return "ceiling"
             case _:
-                _make(connection, mark, tenant, run, unit.run_key, now)
+                _note(connection, mark, tenant, run, unit.run_key, now)
     return None
 
 
@@ -45,9 +45,8 @@ def _reserve(connection: apsw.Connection, tenant: str, scope: str, amount: int, 
     return amount <= most and connection.execute(Q["reserve"], (tenant, scope, amount, most)).get is not None
 
 
-def _make(connection: apsw.Connection, mark: Mark, tenant: str, run: str, run_key: int, now: int) -> None:
-    """Those that can't fail."""
-    match mark:
+def _note(connection: apsw.Connection, note: Note, tenant: str, run: str, run_key: int, now: int) -> None:
+    match note:
         case FreeKey(key):
             connection.execute(Q["free_key"], (tenant, key, run_key))
         case Unreserve(scope, amount):
@@ -64,8 +63,6 @@ def _make(connection: apsw.Connection, mark: Mark, tenant: str, run: str, run_ke
             connection.execute(Q["close_ask"], (tenant, ask))
         case Announce(kind, data):
             connection.execute(Q["announce"], (tenant, run, kind, data, now))
-        case _:
-            raise AssertionError(f"{mark!r} may fail")
 
 
 # -- reading --------------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def move_all(connection: apsw.Connection, units: Sequence[Unit], now: int) -> li
     if not all(_holds(connection, fence) for fence in {u.fence for u in units if u.fence is not None}):
         raise SomeLost
     for unit in units:
-        if unit.marks and make_marks(connection, unit, now) is not None:
+        if _marked(connection, unit, now) is not None:
             raise SomeLost
     return [None] * len(units)
 
@@ -89,16 +89,20 @@ def move_each(connection: apsw.Connection, units: Sequence[Unit], now: int) -> l
 
 def _move_one(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
     if not unit.is_conditional:
-        return None if _move_row(connection, unit, now) else "lease"
+        return _marked(connection, unit, now) if _move_row(connection, unit, now) else "lease"
     moved = _moved(connection, unit)
     connection.execute("SAVEPOINT unit")
     lost: Loss | None = "lease"
     if _move_row(connection, unit, now):
-        lost = moved or make_marks(connection, unit, now)
+        lost = moved or _marked(connection, unit, now)
     if lost is not None:
         connection.execute("ROLLBACK TO unit")
     connection.execute("RELEASE unit")
     return lost
+
+
+def _marked(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
+    return make_marks(connection, unit, now) if unit.marks else None
 
 
 def _move_row(connection: apsw.Connection, unit: Unit, now: int) -> bool:
