@@ -189,7 +189,7 @@ def _boundary(view: RunView) -> dict[str, Any]:
     boundary = view.boundary
     found: dict[str, Any] = {"objections": _objections(view)}
     if view.ended is None:
-        standing = (ask for ask in boundary.asks.values() if not ask.voided and not ask.used_by)
+        standing = (ask for ask in boundary.asks.values() if ask.stands)
         found["asks"] = tuple(shown(view, ask) for ask in standing)
         found["doubts"] = tuple(told(view, boundary.effects[name]) for name in boundary.in_doubt)
         found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""

@@ -31,6 +31,7 @@ from remit.facts.machine import BOUNDARY_KINDS
 _JUDGED = Form(GateJudged)
 
 EffectState = Literal["in_doubt", "ok", "failed", "did_not_happen"]
+AskState = Literal["open", "approved", "denied", "void", "used"]
 
 
 class Illegal(ValueError):
@@ -112,9 +113,25 @@ class AskView:
     used_by: str = ""  # name of the call
 
     @property
+    def state(self) -> AskState:
+        """How it stands. An answer that was given stands until the call uses it, or it is void."""
+        if self.voided:
+            return "void"
+        if self.used_by:
+            return "used"
+        if self.decided is None:
+            return "open"
+        return "approved" if self.decided.fact.choice == "approve" else "denied"
+
+    @property
+    def stands(self) -> bool:
+        """Whether it is open, or answered and not used yet: neither void nor used up."""
+        return not self.voided and not self.used_by
+
+    @property
     def is_open(self) -> bool:
         """Whether an answer to it would still be heard."""
-        return self.decided is None and not self.voided and not self.used_by
+        return self.decided is None and self.stands
 
 
 @dataclass(slots=True)
@@ -159,8 +176,8 @@ class Boundary:
 
     @property
     def waiting(self) -> list[str]:
-        """Names of calls whose question is open, or answered and not used yet."""
-        return [call for call, ask in self._asked_last.items() if not ask.voided and not ask.used_by]
+        """Names of calls whose newest question stands."""
+        return [call for call, ask in self._asked_last.items() if ask.stands]
 
     @property
     def is_awaiting(self) -> bool:
@@ -168,9 +185,9 @@ class Boundary:
         return self._permitted is not None
 
     def ask_of(self, call: str) -> AskView | None:
-        """The newest question of a call that is neither void nor used up."""
+        """The newest question of a call, where it stands."""
         ask = self._asked_last.get(call)
-        return None if ask is None or ask.voided or ask.used_by else ask
+        return ask if ask is not None and ask.stands else None
 
     def last_ask_of(self, call: str) -> AskView | None:
         """The newest question of a call, whatever became of it."""
@@ -235,7 +252,7 @@ class Boundary:
         elif isinstance(fact, ApprovalAsked):
             self._ask(entry, fact)
         elif isinstance(fact, ApprovalVoided):
-            self._open_or_decided(fact.ask).voided = fact.codes or ["approval.void"]
+            self._standing(fact.ask).voided = fact.codes or ["approval.void"]
         elif isinstance(fact, ApprovalUsed):
             self._use_in_flow(entry, fact, permitted)
         elif isinstance(fact, EvidenceTaken):
@@ -316,7 +333,7 @@ class Boundary:
         if name in self._in_doubt:
             raise Illegal("a refusal of what may have happened")
         if fact.ask:
-            ask = self._open_or_decided(fact.ask)
+            ask = self._standing(fact.ask)
             if ask.decided is None or ask.decided.item != fact.item or ask.decided.fact.choice != "deny":
                 raise Illegal("a refusal by somebody who did not say so")
             ask.voided = [fact.code]
@@ -347,16 +364,16 @@ class Boundary:
         self._use(fact.ask, fact.item, entry.header.name)
 
     def _use(self, ask_id: str, item: str, call: str) -> None:
-        ask = self._open_or_decided(ask_id)
+        ask = self._standing(ask_id)
         if ask.decided is None or ask.decided.item != item or ask.decided.fact.choice != "approve":
             raise Illegal("an approval that nobody gave")
         if ask.asked.call != call:
             raise Illegal("an approval of another call")
         ask.used_by = call
 
-    def _open_or_decided(self, ask_id: str) -> AskView:
+    def _standing(self, ask_id: str) -> AskView:
         ask = self.asks.get(ask_id)
-        if ask is None or ask.voided or ask.used_by:
+        if ask is None or not ask.stands:
             raise Illegal("a question that was never asked, or is answered, void or used up")
         return ask
 

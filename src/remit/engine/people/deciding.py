@@ -22,7 +22,7 @@ from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
 from remit.errors import ApprovalRefused
-from remit.facts.boundary import AskView
+from remit.facts.boundary import AskState, AskView
 from remit.facts.judgement import Finding, Need
 from remit.facts.kinds import ApprovalDecided, GateJudged
 from remit.facts.view import RunView
@@ -71,7 +71,7 @@ class Ask:
     until: int
     findings: tuple[Finding, ...]
     version: str
-    state: Literal["open", "approved", "denied", "void", "used"]
+    state: AskState
     decided_by: str
     raw: bytes
     number: int = 0
@@ -154,7 +154,7 @@ def shown(view: RunView, ask: AskView) -> Ask:
         until=asked.until,
         findings=tuple(judged.verdict.findings) if judged is not None else (),
         version=ask.hash,
-        state=_state(ask),
+        state=ask.state,
         decided_by=ask.decided.by if ask.decided is not None else "",
         raw=ask.request,
     )
@@ -180,7 +180,7 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
     if ask.decided is not None:
         told = f"{ask.decided.by} said {ask.decided.fact.choice}"
         raise ApprovalRefused(f"The question was answered already: {told}; nothing was done.", code="approval.decided")
-    if ask.voided or ask.used_by:
+    if not ask.stands:
         later = found.view.boundary.last_ask_of(asked.call)
         now = "" if later is None or later is ask else f" It is asked anew as {later.asked.ask}."
         why = ", ".join(ask.voided) or "it was used"
@@ -251,13 +251,3 @@ def _evidence(view: RunView, name: str, digest: str) -> Evidence:
         return Evidence(name, None, 0, 0)
     value, fact = known
     return Evidence(name, msgspec.json.decode(value), fact.as_of, fact.until)
-
-
-def _state(ask: AskView) -> Literal["open", "approved", "denied", "void", "used"]:
-    if ask.voided:
-        return "void"
-    if ask.used_by:
-        return "used"
-    if ask.decided is None:
-        return "open"
-    return "approved" if ask.decided.fact.choice == "approve" else "denied"

@@ -18,10 +18,9 @@ from remit.authority.suspicious import suspicious
 from remit.engine.people.deciding import Ask
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, facts, span, stack, time_of, whose
+from remit.faces.cli.show import ASK_STYLES
 from remit.faces.documents import suspects_of
 from remit.facts.kinds import GateJudged
-
-_STATES = {"open": "yellow", "approved": "green", "denied": "red", "void": "dim", "used": "dim"}
 
 
 def asks(found: list[Ask], limit: int, now: int) -> Shown:
@@ -46,7 +45,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     what = f"{ask.effect} as {ask.call}" if ask.effect and ask.effect != ask.call else ask.call
     told = facts(
         ("question", ask.id),
-        ("state", cell(ask.state, _STATES[ask.state])),
+        ("state", cell(ask.state, ASK_STYLES[ask.state])),
         ("may this happen", cell(what, "bold")),
         ("run", f"{ask.run}, flow {ask.flow}"),
         ("asked by", f"{ask.by} for {ask.behalf}" if ask.behalf else ask.by),

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from rich.console import Group
-from rich.text import Text
 
 from remit.engine.runs.rehearsal import Compatibility
 from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
 from remit.faces.documents import status_name, words_of
-from remit.facts.boundary import AskView
 from remit.facts.machine import COMPLETING
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunRow
 
 EFFECT_STYLES = {"ok": "green", "failed": "red", "did_not_happen": "dim", "in_doubt": "bold yellow"}
+ASK_STYLES = {"open": "yellow", "approved": "green", "denied": "red", "void": "dim", "used": "dim"}
 
 # What `show` tells of a run's calls: how each came out. `explain` has every entry.
 OUTCOMES = COMPLETING
@@ -75,21 +74,10 @@ def _boundary(view: RunView) -> Shown | None:
         answer = f"; {ask.decided.by} said {ask.decided.fact.choice}" if ask.decided is not None else ""
         void = f"; {', '.join(ask.voided)}" if ask.voided else ""
         what = f"{ask.asked.ask} asks {roles} until {time_of(ask.asked.until)}{answer}{void}"
-        grid.row(ask.asked.call, "question", state_of(ask), what)
+        grid.row(ask.asked.call, "question", cell(ask.state, ASK_STYLES[ask.state]), what)
     for one in view.boundary.evidence.values():
         grid.row(one.call, "evidence", "", f"{one.name}, fresh until {time_of(one.fact.until)}")
     return grid.made() if grid.is_filled else None
-
-
-def state_of(ask: AskView) -> Text:
-    """How a question stands."""
-    if ask.voided:
-        return cell("void", "dim")
-    if ask.used_by:
-        return cell("used", "dim")
-    if ask.decided is None:
-        return cell("open", "yellow")
-    return cell("approved", "green") if ask.decided.fact.choice == "approve" else cell("denied", "red")
 
 
 def executor(view: RunView) -> str:
