@@ -25,7 +25,7 @@ from remit.engine.boundary.settling import is_lost, settle
 from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
-from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
@@ -71,7 +71,7 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             raise AttemptClosed from None  # it was not the flow that gave it up
         if not task.done() and not turn.attempt.is_outside(wish):
             task.cancel()
-            await asyncio.wait([task])
+            await until_done(task)
         if not task.done():
             wish.let_go()
             turn.attempt.parking.outlive(task)
@@ -99,10 +99,10 @@ def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:
     task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
     in_flight = turn.attempt.in_flight
 
-    def heard(done: asyncio.Task[Any]) -> None:
-        in_flight.pop(done, None)
-        if not done.cancelled():
-            done.exception()  # where nobody waits for it any more, what became of it stands in the journal all the same
+    def heard(over: asyncio.Task[Any]) -> None:
+        in_flight.pop(over, None)
+        if not over.cancelled():
+            over.exception()  # where nobody waits for it any more, what became of it stands in the journal all the same
 
     in_flight[task] = wish
     task.add_done_callback(heard)

@@ -6,6 +6,10 @@ that swallows even this gets it again at its next call, and what it returns is i
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
+from typing import Any
+
 
 class AttemptClosed(BaseException):
     """This attempt is over; the flow must unwind."""
@@ -16,3 +20,10 @@ def is_closing(exc: BaseException) -> bool:
     if isinstance(exc, BaseExceptionGroup):
         return any(is_closing(inner) for inner in exc.exceptions)
     return isinstance(exc, AttemptClosed)
+
+
+async def until_done(task: asyncio.Future[Any]) -> None:
+    """Wait for it, however often the waiting one is cancelled meanwhile, who raises the first of these after that."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])

@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
 from remit.engine.process.salt import draw_salt
+from remit.engine.turn.closing import until_done
+from remit.errors import Moved
 from remit.facts import kinds
 from remit.facts.boundary import Boundary
 from remit.facts.chain import Read
@@ -135,6 +137,7 @@ class JournalWriter:
         sealed, pen = self._riding, self._pen
         self._riding = []
         unit = self._unit(pen, sealed, self._move, _NO_CONDITIONS)
+        self.has_written = True  # as far as anybody knows who stops waiting
         await self._store.append(unit)
         self._written(sealed, unit.entries)  # where the store let a later unit ride on this one, its entries follow
 
@@ -158,11 +161,14 @@ class JournalWriter:
                     await asyncio.shield(writing)
                 except asyncio.CancelledError:
                     # A unit that was handed over is written or not, whoever stopped waiting: the chain has to know.
-                    await asyncio.wait([writing])
-                    if writing.exception() is None:
+                    await until_done(writing)
+                    failed = writing.exception()
+                    if failed is None:
                         self._pen = pen
                         self._written(drafts, unit.entries)
                         riding, first_move, drafts = [], None, []
+                    elif not isinstance(failed, Moved):
+                        raise failed from None
                     raise
             else:
                 await self._store.append(unit)

@@ -1,0 +1,112 @@
+"""Writes that nobody waits for any more: what was handed to the store is written or not, and the turn knows of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from remit.errors import CommitUnknown
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Unit
+from tests.support.till import OPEN
+
+HOUR = timedelta(hours=1)
+
+
+class Slow(MemoryStore):
+    """What it wrote is told when it is let go. `holds`: which units; `fails`: what they are told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_held, self.let_go = asyncio.Event(), asyncio.Event()
+        self.holds = b""
+        self.fails: BaseException | None = None
+
+    async def append(self, unit: Unit) -> None:
+        await super().append(unit)
+        if self.holds and any(self.holds in entry.header for entry in unit.entries):
+            self.holds = b""
+            self.is_held.set()
+            await self.let_go.wait()
+            if self.fails is not None:
+                raise self.fails
+
+
+async def _give_up(store: Slow, call: Coroutine[Any, Any, Any], times: int) -> bool:
+    """Cancel a call while what it writes is under way, as often as that; whether it was given up and not ended."""
+    waiting = asyncio.create_task(call)
+    await store.is_held.wait()
+    for _ in range(times):
+        waiting.cancel()
+        await asyncio.sleep(0)
+    store.let_go.set()
+    await asyncio.wait([waiting])
+    return waiting.cancelled()
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a_question_that_is_given_up_more_than_once_while_it_is_written_is_asked(
+    times: int,
+):  # proves: APR-6, LOG-2
+    store = Slow()
+
+    async def look() -> int:
+        return 1
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> int:
+        question = run.approve("ok", {}, roles={"director"}, within=HOUR)
+        if store.holds:
+            assert await _give_up(store, question, times)
+        else:
+            await question
+        return int(await run.step(look))
+
+    async with remit.open(store) as rt, asyncio.timeout(30):
+        store.holds = b"ApprovalAsked"
+        assert (await rt.run(impatient, id="r")).value == 1
+        assert await rt.verify("r") is None
+
+
+async def test_what_nobody_waits_for_and_may_or_may_not_be_written_ends_the_turn():  # proves: OWN-3
+    store, went_on = Slow(), list[str]()
+    store.fails = CommitUnknown("the line was cut")
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> None:
+        assert not await _give_up(store, run.approve("ok", {}, roles={"director"}, within=HOUR), 1)
+        await run.step(went_on.append, "on")
+
+    async with remit.open(store) as rt, asyncio.timeout(30):
+        store.holds = b"ApprovalAsked"
+        with pytest.raises(CommitUnknown):
+            await rt.run(impatient, id="r")
+        assert len(await rt.inbox()) == 1
+    assert went_on == []
+
+
+async def test_a_turn_that_gave_up_a_step_while_it_was_written_says_that_the_run_waits():  # proves: RUN-14, APR-8
+    store = Slow()
+
+    async def look() -> int:
+        return 1
+
+    @remit.flow(contract=OPEN)
+    async def asking(run: remit.Run) -> None:
+        async def aside() -> None:
+            if store.holds:
+                assert await _give_up(store, run.branch("aside").step(look), 1)
+
+        await run.gather(aside(), run.approve("ok", {}, roles={"director"}, within=HOUR))
+
+    async with remit.open(store) as rt, asyncio.timeout(30):
+        assert (await rt.run(asking, id="r")).waits_for == "approval"
+        store.holds = b"StepDone"
+        assert (await rt.run(asking, id="r")).waits_for == "approval"
+        assert (await rt.wait("r")).waits_for == "approval"
+        assert (await rt.show("r")).row.status == "waiting"
