@@ -50,7 +50,7 @@ from tests.support.journal import (
 Make = Callable[[Clock | None], Store]
 
 LEASE = timedelta(milliseconds=LEASE_MS)
-WORKER_ROW = WorkerRow(WORKER, "boot/ns", "/run/w-1.lock", 5)
+WORKER_ROW = WorkerRow(WORKER, "boot/ns", 5)
 
 ODD_IDS = [
     "100%",
@@ -516,7 +516,7 @@ class StoreContract:
     async def test_a_worker_is_known_by_what_it_said_last(self, store):  # proves: OWN-1
         await store.put_worker(WORKER_ROW)
         assert await store.read_worker(WORKER) == WORKER_ROW
-        moved = WorkerRow(WORKER, "boot-2/ns", "/run/other.lock", 6)
+        moved = WorkerRow(WORKER, "boot-2/ns", 6)
         await store.put_worker(moved)
         assert await store.read_worker(WORKER) == moved
 

@@ -24,6 +24,7 @@ import pytest
 
 import remit
 from remit.clock import monotonic_ms
+from remit.engine.process.liveness import ProcessLock
 from remit.errors import StoreUnavailable
 from remit.facts.entry import HEADER, Header
 from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Renewal, Renewer, RunRow, Store, Stored
@@ -147,7 +148,7 @@ class Floor:
         known = await store.read_worker(worker or "")
         await store.close()
         assert known is not None
-        return Path(known.lock_path)
+        return ProcessLock.own().path.with_name(f"{known.worker.rpartition('-')[0]}.lock")
 
 
 def headers(stored: Stored) -> list[Header]:

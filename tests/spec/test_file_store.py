@@ -409,7 +409,7 @@ async def test_appends_that_wait_together_share_one_rewrite(path):  # proves: RU
 
 async def test_workers_that_hold_nothing_are_forgotten_when_it_is_opened_again(path):
     store = await opened(path)
-    await store.put_worker(WorkerRow(WORKER, "boot/ns", "/run/w-1.lock", 5))
+    await store.put_worker(WorkerRow(WORKER, "boot/ns", 5))
     await store.close()
     store = await opened(path)
     assert await store.read_worker(WORKER) is None

@@ -22,7 +22,7 @@ _STANDS_STILL = """
 import sys
 from remit.engine.process.liveness import enlist
 row = enlist(0)
-print(row.worker, row.host, row.lock_path, sep="\\t", flush=True)
+print(row.worker, row.host, sep="\\t", flush=True)
 sys.stdin.read()
 """
 
@@ -48,7 +48,7 @@ def test_runtimes_opened_at_once_in_many_threads_share_one_lock_and_none_looks_d
     for thread in threads:
         thread.join()
 
-    assert len({row.lock_path for row in rows}) == 1
+    assert {row.worker for row in rows} == {f"{ProcessLock.own().path.stem}-{n}" for n in range(1, 17)}
     assert [is_proven_dead(row) for row in rows] == [False] * 16
 
 
@@ -75,8 +75,8 @@ def test_a_killed_process_is_dead_and_a_silent_one_is_not():  # proves: OWN-1
     command = [sys.executable, "-c", _STANDS_STILL]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as silent:
         assert silent.stdout is not None
-        worker, host, lock_path = silent.stdout.readline().strip().split("\t")
-        row = WorkerRow(worker, host, lock_path, 0)
+        worker, host = silent.stdout.readline().strip().split("\t")
+        row = WorkerRow(worker, host, 0)
         assert not is_proven_dead(row)
         silent.kill()
         silent.wait()
@@ -84,11 +84,23 @@ def test_a_killed_process_is_dead_and_a_silent_one_is_not():  # proves: OWN-1
 
 
 def test_nothing_is_proven_of_another_machine_or_of_a_file_that_is_gone(monkeypatch):  # proves: OWN-1
-    row = replace(enlist(0), worker="elsewhere")
+    row = enlist(0)
+    retire(row.worker)
+    assert is_proven_dead(row)
     assert not is_proven_dead(replace(row, host="another boot/1"))
-    assert not is_proven_dead(replace(row, lock_path=row.lock_path + ".gone"))
+    assert not is_proven_dead(replace(row, worker="4711-0123456789ab-1"))
     monkeypatch.setattr(liveness, "_host", lambda: "")
     assert not is_proven_dead(replace(row, host=""))
+
+
+@pytest.mark.parametrize(
+    "name", ["{free}", "../{free}", "{free}-1", "../remit/{free}-1", "4711-0123456789ab", "4711-0123456789ab-1/../x-1"]
+)
+def test_a_free_file_elsewhere_proves_nothing(name: str, tmp_path: Path):  # proves: OWN-1, FX-2
+    """Whoever can write the database may give a worker any name and row: none leads out of this process's folder."""
+    (tmp_path / "4711-0123456789ab.lock").write_bytes(b"")
+    named = name.format(free=tmp_path / "4711-0123456789ab")
+    assert not is_proven_dead(replace(enlist(0), worker=named))
 
 
 def test_a_lock_folder_that_others_may_write_is_refused(tmp_path: Path):  # proves: OWN-1

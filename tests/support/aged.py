@@ -18,6 +18,7 @@ from remit.store.schema import migrations
 MADE = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
 PREFIXED = 3  # the schema of SQLite that gave every table its prefix
 BY_ENTRY = {"sqlite": 4, "postgres": 3}  # those that gave each large value its entry's place
+UNLED = {"sqlite": 5, "postgres": 4}  # those that took the path of its lock file from each worker
 
 
 def age(new: Path, old: Path, *, schema: int) -> None:
@@ -36,6 +37,9 @@ def age(new: Path, old: Path, *, schema: int) -> None:
         for statement in _by_digest(f"{prefix}entry", f"{prefix}blob", "new.remit_entry", "new.remit_large_value"):
             db.execute(statement)
         names -= {"entry", "blob"}
+    if schema < UNLED["sqlite"]:
+        db.execute(f"INSERT INTO {prefix}worker SELECT worker, host, '', started_at FROM new.remit_worker")
+        names -= {"worker"}
     for name in names - {"migration"}:
         db.execute(f"INSERT INTO {prefix}{name} SELECT * FROM new.remit_{name}")
     db.execute("DELETE FROM sqlite_sequence")
@@ -60,6 +64,9 @@ async def age_postgres(url: str, *, schema: int) -> None:
                 for statement in _by_digest("remit.entry", "remit.blob", "new.entry", "new.large_value"):
                     await db.execute(statement)
                 names -= {"entry", "blob"}
+            if schema < UNLED["postgres"]:
+                await db.execute("INSERT INTO remit.worker SELECT worker, host, '', started_at FROM new.worker")
+                names -= {"worker"}
             for name in names:
                 await db.execute(f"INSERT INTO remit.{name} OVERRIDING SYSTEM VALUE SELECT * FROM new.{name}")
             await db.execute(

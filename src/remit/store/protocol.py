@@ -235,11 +235,10 @@ class OutboxRow:
 
 @dataclass(frozen=True, slots=True)
 class WorkerRow:
-    """A process that holds or held runs, and where to look whether it lives."""
+    """A process that holds or held runs, and where it runs. Whether it lives is asked there, and not of this row."""
 
-    worker: str
+    worker: str  # the file that the process keeps locked while it lives is named by this
     host: str  # boot id and process-id namespace; the same one means the same machine and namespace
-    lock_path: str  # a file that the process keeps locked while it lives
     started_at: int
 
 

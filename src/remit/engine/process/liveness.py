@@ -5,6 +5,9 @@ lock when the process dies, however it dies, and keeps it while the process is s
 busy. A lock that is free, under the same boot and in the same process-id namespace, is
 therefore proof; anything else is "unknown", and the lease must run out.
 
+Where that file is follows from the worker's name, which an attempt's first entry has under the
+chain, and from this process's own folder: no row of a database says where to look.
+
 Within one process a worker is a runtime. One that was closed is dead as soon as nothing that it
 sent may still happen: a plain function goes on in its thread, whoever stopped waiting for it.
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import stat
 import tempfile
@@ -24,6 +28,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import IO
 
@@ -31,6 +36,7 @@ from remit.errors import StoreRefused
 from remit.store.protocol import WorkerRow
 
 _KEPT_SECONDS = 7 * 86_400
+_WORKER = re.compile(r"([0-9]+-[0-9a-f]{12})-[0-9]+")  # the name of its lock, and which of the process's it is
 
 
 class ProcessLock:
@@ -50,6 +56,7 @@ class ProcessLock:
         self._leaving: set[str] = set()  # workers that retire with the last of their calls
         self._noting = threading.Lock()
         self.path = folder / f"{self.pid}-{secrets.token_hex(6)}.lock"
+        self._numbers = count(1)
         self._file: IO[bytes] = self.path.open("xb")
         fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -61,6 +68,13 @@ class ProcessLock:
             if cls._own is None or cls._own.pid != os.getpid():
                 cls._own = cls()
             return cls._own
+
+    def enlist(self) -> str:
+        """The name of a new worker of this process."""
+        with self._noting:
+            worker = f"{self.path.stem}-{next(self._numbers)}"
+            self.workers.add(worker)
+        return worker
 
     def send(self, worker: str, intention: str) -> Callable[[], None] | None:
         """Note that a call begins; what says that it returned. None where the worker retired: nothing may begin."""
@@ -92,10 +106,7 @@ class ProcessLock:
 
 def enlist(started_at: int) -> WorkerRow:
     """A new worker of this process. Several runtimes of one process share its lock."""
-    lock = ProcessLock.own()
-    row = WorkerRow(f"{lock.pid}-{secrets.token_hex(4)}", _host(), str(lock.path), started_at)
-    lock.workers.add(row.worker)
-    return row
+    return WorkerRow(ProcessLock.own().enlist(), _host(), started_at)
 
 
 def retire(worker: str) -> None:
@@ -108,9 +119,12 @@ def is_proven_dead(row: WorkerRow) -> bool:
     own = ProcessLock.own()
     if row.host != _host() or not row.host:
         return False
-    if row.lock_path == str(own.path):
+    name = _WORKER.fullmatch(row.worker)
+    if name is None:
+        return False
+    if name[1] == own.path.stem:
         return row.worker not in own.workers  # opening our own file, and closing it, would drop our lock
-    return _is_free(row.lock_path)
+    return _is_free(own.path.with_name(f"{name[1]}.lock"))
 
 
 def _check_folder(folder: Path) -> None:
@@ -140,7 +154,7 @@ def _prune(folder: Path) -> None:
             continue  # another process prunes as well
 
 
-def _is_free(path: str | Path) -> bool:
+def _is_free(path: Path) -> bool:
     try:
         with open(path, "rb") as file:
             # Shared, so that two who look at once don't take each other for the owner.

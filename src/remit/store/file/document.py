@@ -3,7 +3,7 @@
     {"remit":2,
     "ledger":{"origin":"32 hex digits","made_at":...,"clock":"database"},
     "run_key_next":2,
-    "workers":{"4711-9f3a":{"host":...,"lock_path":...,"started_at":...}},
+    "workers":{"4711-9f3a1c5e7b20-1":{"host":...,"started_at":...}},
     "business_keys":[{"tenant":...,"key":...,"run_key":1,"run":"po-1041","call":...}],
     "ceilings":[{"tenant":...,"scope":...,"used":...}],
     "asks":[{"number":1,"tenant":...,"ask":...,"run_key":1,"call":...,"roles":[...],...,"is_open":true}],
@@ -47,7 +47,6 @@ class PlainLedger(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _PlainWorker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str
-    lock_path: str
     started_at: int
 
 
@@ -98,7 +97,7 @@ def _read(document: _Document) -> tuple[PlainLedger, State]:
         raise Unreadable(f"the next run key would be {document.run_key_next}")
     state.run_key_next = document.run_key_next
     for name, worker in document.workers.items():
-        state.workers[name] = WorkerRow(name, worker.host, worker.lock_path, worker.started_at)
+        state.workers[name] = WorkerRow(name, worker.host, worker.started_at)
     state.beside = kept_beside(document.business_keys, document.ceilings, document.asks, document.outbox, state.runs)
     return document.ledger, state
 
@@ -120,9 +119,7 @@ class DocumentWriter:
 
     def write(self, state: State, draft: Draft) -> bytes:
         """The document of what would be believed if the draft were merged."""
-        workers = {
-            name: _PlainWorker(w.host, w.lock_path, w.started_at) for name, w in (state.workers | draft.workers).items()
-        }
+        workers = {name: _PlainWorker(w.host, w.started_at) for name, w in (state.workers | draft.workers).items()}
         keys = [*state.runs, *draft.opened.values()]
         head = b'{"remit":%d,\n"ledger":%b,\n"run_key_next":%d,\n"workers":%b,\n%b,\n"runs":{' % (
             FORM,

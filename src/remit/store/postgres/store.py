@@ -209,7 +209,7 @@ class PostgresStore(Opened):
         return await self._read(lambda c: postgres_rows.read_outbox(c, after, limit))
 
     async def put_worker(self, row: WorkerRow) -> None:
-        values = (row.worker, row.host, row.lock_path, row.started_at)
+        values = (row.worker, row.host, row.started_at)
         await self._read(lambda c: c.execute(Q["put_worker"], *values))  # twice is as good as once
 
     async def read_worker(self, worker: str) -> WorkerRow | None:

@@ -200,7 +200,7 @@ class SqliteStore(Opened):
 
     async def put_worker(self, row: WorkerRow) -> None:
         self._check()
-        values = (row.worker, row.host, row.lock_path, row.started_at)
+        values = (row.worker, row.host, row.started_at)
         await self._writer.write(lambda c, _: c.execute(Q["put_worker"], values).get)
 
     async def read_worker(self, worker: str) -> WorkerRow | None:

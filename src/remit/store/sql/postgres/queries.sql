@@ -376,12 +376,12 @@ SELECT number, tenant, run, kind, data, at FROM remit.outbox WHERE number > $1 O
 
 -- name: put_worker
 -- Record a worker, or what it says of itself now.
-INSERT INTO remit.worker (worker, host, lock_path, started_at) VALUES ($1, $2, $3, $4)
-ON CONFLICT (worker) DO UPDATE SET host = $2, lock_path = $3, started_at = $4;
+INSERT INTO remit.worker (worker, host, started_at) VALUES ($1, $2, $3)
+ON CONFLICT (worker) DO UPDATE SET host = $2, started_at = $3;
 
 -- name: read_worker
 -- A worker, and where to look whether it lives.
-SELECT worker, host, lock_path, started_at FROM remit.worker WHERE worker = $1;
+SELECT worker, host, started_at FROM remit.worker WHERE worker = $1;
 
 -- name: read_now
 -- The database's clock.
