@@ -24,11 +24,50 @@ from remit.authority.policy import policy_from
         ({"version": "1", "resume": "anyone", "risk": "none"}, "contract.risk"),
         ({"version": "1", "resume": "anyone", "window": timedelta(0)}, "contract.window"),
         ({"version": "1", "resume": "anyone", "window": timedelta.max}, "contract.window"),
+        ({"version": "1", "resume": "anyone", "window": 5}, "contract.window"),
+        ({"version": "1", "resume": "anyone", "risk": ["low"]}, "contract.risk"),
+        ({"version": "1", "resume": 5}, "contract.resume"),
+        ({"version": "1", "resume": (role for role in ["buyer"])}, "contract.resume"),
+        ({"version": "1", "resume": [["buyer"]]}, "contract.resume"),
+        ({"version": ["1"], "resume": "anyone"}, "contract.version"),
+        ({"version": "\ud800", "resume": "anyone"}, "contract.version"),
+        ({"version": "1", "resume": "anyone", "effects": {"pay.order": remit.Rule()}}, "contract.effects"),
     ],
 )
 def test_a_contract_must_say_who_may_resume(options: dict[str, Any], code: str):  # proves: GATE-7
     with pytest.raises(remit.DeclarationRefused) as refused:
         Contract(**options)
+    assert refused.value.code == code
+
+
+def test_nobody_can_add_to_who_may_resume_once_it_is_declared():  # proves: GATE-7
+    roles = {"buyer"}
+    contract = Contract(version="1", resume=roles)
+    roles.add("anybody")
+    assert contract.roles == contract.pin().resume == ["buyer"]
+    assert Contract(version="1", resume=["buyer", "buyer"]).resume == {"buyer"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"name": "pay.order"}, "id.refused"),
+        ({"version": "\ud800"}, "effect.version"),
+        ({"version": 1}, "effect.version"),
+        ({"connector": "\ud800"}, "effect.connector"),
+        ({"connector": None}, "effect.connector"),
+        ({"business_key": ""}, "effect.business_key"),
+        ({"business_key": "lines[0]"}, "effect.business_key"),
+        ({"business_key": 5}, "effect.business_key"),
+        ({"timeout": 5}, "effect.timeout"),
+        ({"timeout": timedelta(0)}, "effect.timeout"),
+        ({"lands_within": 5}, "effect.lands_within"),
+        ({"doubt": ["ask"]}, "effect.doubt"),
+    ],
+)
+def test_what_an_effect_says_of_itself_is_looked_at_when_it_is_declared(options: dict[str, Any], code: str):
+    with pytest.raises(remit.RemitError) as refused:
+        remit.effect(**{"name": "pay", **options})(lambda order, key: None)
     assert refused.value.code == code
 
 

@@ -269,6 +269,6 @@ async def test_a_call_that_is_sent_again_another_day_is_held_on_that_day_alone(
             till.next(error)
             with pytest.raises(remit.EffectFailed):
                 await rt.run(flow, id="r")
-        scopes = [f"pay.amount/day/2026-01-0{day}" for day in (5, 6)]
+        scopes = [f"pay.amount/GBP/day/2026-01-0{day}" for day in (5, 6)]
         held = [await rt._store.read_used("default", scope) for scope in scopes]
     assert held == [0, 100 if error is None else 0]

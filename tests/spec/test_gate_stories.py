@@ -367,7 +367,7 @@ async def test_asked_on_tuesday_approved_on_friday_nothing_commits(storage, cloc
         last = await judged(rt)
         assert last.verdict == told
         assert {f.code: f.detail for f in last.verdict.findings if not f.ok} == {
-            "ceiling.exceeded": "pay.amount/effect",
+            "ceiling.exceeded": "pay.amount/GBP/effect",
             "evidence.expired": "quote",
             "approval.policy": "approval.policy, approval.payload, approval.shown",
         }

@@ -180,7 +180,7 @@ def test_facts_are_held_to_what_the_plain_form_is_held_to(pin: PolicyPin, code: 
 def test_facts_that_hold_stay_what_they_are():
     pin = PolicyPin(
         approvals={"pay": replace(BY_BOSS, predicate="mine.is_large")},
-        ceilings={"pay.order": [PAY_A_DAY], "pay": [PAY_A_DAY]},
+        ceilings={"pay_order": [PAY_A_DAY], "pay": [PAY_A_DAY]},
         evidence={"quote": 1},
         forbid=["wire"],
         version="1",

@@ -115,18 +115,6 @@ def test_whether_it_is_still_wanted_is_asked_of_the_code_and_unknown_where_the_c
     assert (rules(asking, None).wanted, rules(asking, None).wanted_lost) == ("", "shop.is_wanted")
 
 
-def test_a_policy_reaches_an_effect_whose_own_name_has_a_dot():
-    """`billing.pay.amount` reads as field `pay.amount` of `billing`; passed over, it would bound nothing."""
-    policy = PolicyPin(ceilings={"billing": [CeilingPin(field="pay.amount", max=5, per="effect")]}, version="1")
-    coded = contract()
-    for effect, field in [("billing.pay", "amount"), ("billing", "pay.amount")]:
-        found = rules_for(effect, pinned=coded, coded=coded, policy=policy).ceilings
-        assert found == (Cap("policy", CeilingPin(field=field, max=5, per="effect")),)
-        assert scope_of(effect, found[0].pin, NOW) == "billing.pay.amount/effect"
-    for effect in ("billing.refund", "bill", "billing.pa"):
-        assert rules_for(effect, pinned=coded, coded=coded, policy=policy).ceilings == ()
-
-
 def test_the_executor_must_satisfy_both_contracts():  # proves: GATE-3, GATE-7
     buyer, clerk, anyone = contract(), contract(resume=["clerk", "cfo"]), contract(resume=["anyone"])
     assert resume_groups(buyer, buyer) == [["buyer"]]
@@ -189,7 +177,7 @@ def test_a_limit_holds_what_the_request_states(request_: Any, field: str, amount
         field=field,
         max=9,
         per="run",
-        scope=f"pay.{field}/run",
+        scope=f"pay.{field}/GBP/run",
         source="policy",
         stated=stated,
         used=3,
@@ -213,6 +201,22 @@ def test_a_scope_is_shared_by_what_its_ceiling_is_over_in_utc():
     assert scope_of("pay", DAILY, NOW + second) == "pay.amount/day/2026-11-28"
     assert scope_of("pay", DAILY, 0) == "pay.amount/day/1970-01-01"
     assert scope_of("pay", DAILY, INTEGER_MAX) == "pay.amount/day/2255-06-05"
+
+
+def test_ceilings_over_other_effects_fields_or_currencies_share_nothing():  # proves: FX-12
+    """Pence and yen are no sum. A dot in an effect's name would make "pay.order.amount" two things, so it has none."""
+    over = [
+        (effect, CeilingPin(currency=currency, field=field, max=1, per=per))
+        for effect in ("pay", "pay_order")
+        for field in ("amount", "order.amount", "GBP", "day")
+        for currency in ("", "GBP", "JPY", "day", "run")
+        for per in ("effect", "run", "day", "month")
+    ]
+    scopes = {scope_of(effect, pin, NOW) for effect, pin in over}
+    assert len(scopes) == len(over)
+    assert {scope for scope in scopes if scope.endswith("/run")} == {
+        scope_of(effect, pin, NOW) for effect, pin in over if pin.per == "run"
+    }
 
 
 def test_policy_caps_evidence_and_windows_and_never_lengthens_them():  # proves: GATE-8

@@ -11,7 +11,7 @@ import pytest
 
 import remit
 from remit.authority.rules import rules_for
-from remit.facts.rules import ApprovalPin, CeilingPin, ContractPin, PolicyPin, RulePin
+from remit.facts.rules import ApprovalPin, CeilingPin, ContractPin, RulePin
 from tests.support.till import Order, Till, paying
 
 HOUR = timedelta(hours=1)
@@ -104,12 +104,6 @@ def test_the_code_s_contract_says_whether_and_a_rule_of_the_opening_counts(
     pinned: ContractPin, coded: ContractPin, unnamed: bool
 ):
     assert rules_for("pay", pinned=pinned, coded=coded, policy=None).unnamed is unnamed
-
-
-def test_a_rule_of_the_policy_over_a_dotted_name_names_it():
-    dotted = PolicyPin(ceilings={"pay": [CeilingPin(field="out.amount", max=1, per="effect")]}, version="1")
-    assert not rules_for("pay.out", pinned=pin(), coded=pin(refund=REFUND), policy=dotted).unnamed
-    assert rules_for("pay.outer", pinned=pin(), coded=pin(refund=REFUND), policy=dotted).unnamed
 
 
 async def test_a_flow_can_not_go_past_it_another_way():  # proves: GATE-1

@@ -112,9 +112,10 @@ class Purchase:
     ) -> kinds.GateJudged:
         head, seq = self.w.place
         ceilings = [Limit(amount=2_400_000, currency="GBP", field="amount", max=2_500_000, per="run",
-                          scope="pay.amount/run", source="contract", stated="GBP"),
+                          scope="pay.amount/GBP/run", source="contract", stated="GBP"),
                     Limit(amount=2_400_000, currency="GBP", field="amount", max=9_000_000, per="month",
-                          scope="pay.amount/month/2025-12", source="policy", stated="GBP", used=1_000_000)]  # fmt: skip
+                          scope="pay.amount/GBP/month/2025-12", source="policy", stated="GBP",
+                          used=1_000_000)]  # fmt: skip
         question = Question(
             answer=answer,
             authority=AUTHORITY,

@@ -7,7 +7,7 @@ allowed and must be written out. What single effects demand stands beside it, a 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,7 +21,7 @@ from remit.authority.roles import role_fault
 from remit.authority.rule import Predicate, Rule, Use
 from remit.canonical import encode
 from remit.errors import DeclarationRefused, IdRefused
-from remit.facts.names import check_name
+from remit.facts.names import check_effect_name, check_id
 from remit.facts.rules import ContractPin
 
 Risk = Literal["low", "medium", "high"]
@@ -63,18 +63,15 @@ class Contract:
     others: Others | None = None
 
     def __post_init__(self) -> None:
-        if not self.version or not isinstance(self.version, str):
-            raise _refused("version", "it needs a version, as text")
-        if self.risk not in WINDOWS:
+        try:
+            check_id(self.version, "version")
+        except IdRefused as refusal:
+            raise _refused("version", f"it needs a version, as text ({refusal.message.partition(';')[0]})") from None
+        if self.risk not in list(WINDOWS):  # compared, not hashed: it may be anything
             raise _refused("risk", f"risk {self.risk!r} is none of {', '.join(WINDOWS)}")
-        if self.resume is None or (not isinstance(self.resume, str) and not self.resume):
-            raise _refused("resume", 'it does not say who may resume a run: name roles, or write resume="anyone"')
-        if isinstance(self.resume, str) and self.resume != ANYONE:
-            raise _refused("resume", f'{self.resume!r} is text: write a set of roles, {{"{self.resume}"}}')
-        if not isinstance(self.resume, str) and ANYONE in self.resume:
-            raise _refused("resume", '"anyone" is not a role: write resume="anyone"')
-        if not isinstance(self.resume, str) and (fault := next(filter(None, map(role_fault, self.resume)), "")):
-            raise _refused("resume", fault)
+        object.__setattr__(self, "resume", _checked_resume(self.resume))
+        if self.window is not None and not isinstance(self.window, timedelta):
+            raise _refused("window", f"`window` is a timedelta, not {type(self.window).__name__}")
         if self.window is not None and self.window <= timedelta(0):
             raise _refused("window", f"a window of {self.window} is over before it begins")
         if self.window is not None and self.window > WINDOW_MAX:
@@ -88,7 +85,7 @@ class Contract:
             raise _refused("effects", f"`effects` has a Rule for each name, and is no {type(self.effects).__name__}")
         for name, rule in self.effects.items():
             try:
-                check_name(name, "effect name")
+                check_effect_name(name, "effect name")
             except IdRefused as refusal:
                 raise _refused("effects", refusal.message.partition(";")[0]) from None
             if not isinstance(rule, Rule):
@@ -129,6 +126,24 @@ class Contract:
 def digest(pin: ContractPin) -> str:
     """Hex SHA-256 over the canonical bytes of a contract."""
     return sha256(_PIN_TAG + encode(pin)).hexdigest()
+
+
+def _checked_resume(resume: object) -> frozenset[str] | Literal["anyone"]:
+    """The roles, in a set that nobody can add to any more. Raises DeclarationRefused `contract.resume`."""
+    if resume == ANYONE:
+        return "anyone"
+    if isinstance(resume, str):
+        raise _refused("resume", f'{resume!r} is text: write a set of roles, {{"{resume}"}}')
+    if resume is not None and not isinstance(resume, Collection):
+        raise _refused("resume", f"it is a set of roles, not {type(resume).__name__}")
+    if not resume:
+        raise _refused("resume", 'it does not say who may resume a run: name roles, or write resume="anyone"')
+    for role in resume:
+        if role == ANYONE:
+            raise _refused("resume", '"anyone" is not a role: write resume="anyone"')
+        if fault := role_fault(role):
+            raise _refused("resume", fault)
+    return frozenset(map(str.__str__, resume))
 
 
 def _refused(field: str, what: str) -> DeclarationRefused:

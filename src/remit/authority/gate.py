@@ -64,13 +64,13 @@ def judge(question: Question) -> Verdict:
 
     >>> from remit.facts.judgement import Bound, Crossing, Limit, Question, Who
     >>> cut = Limit(amount=38_000_00, currency="GBP", field="amount", max=25_000_00, per="run",
-    ...             scope="pay.amount/run", source="policy", stated="GBP")
+    ...             scope="pay.amount/GBP/run", source="policy", stated="GBP")
     >>> buyer = Who(known=True, principal="agent:buyer", roles=["buyer"])
     >>> pay = Crossing(bound=Bound(effect="pay", request="ab" * 32), name="pay")
     >>> verdict = judge(Question(authority=7, ceilings=[cut], effect=pay, executor=buyer, head="cd" * 32,
     ...                          now=1_000, resume=[["buyer"]], risk="high", seq=5, window_end=2_000))
     >>> verdict.decision, verdict.code, verdict.findings[2].code, verdict.findings[2].detail
-    ('abandon', 'ceiling_exceeded', 'ceiling.exceeded', 'pay.amount/run')
+    ('abandon', 'ceiling_exceeded', 'ceiling.exceeded', 'pay.amount/GBP/run')
     """
     findings = [check(question) for check in _CHECKS]
     worst = None

@@ -180,7 +180,7 @@ def path_fault(path: object) -> str:
         text = check_id(path, "field")
     except IdRefused as refusal:
         return f"the field can't be {path!a} ({refusal.message.partition(';')[0]})"
-    if "[" in text or "]" in text or text.startswith("$") or "" in text.split("."):
+    if any(mark in text for mark in "[]/") or text.startswith("$") or "" in text.split("."):
         return f'{text!r} is no field: write names joined by dots, "order.total"'
     return ""
 

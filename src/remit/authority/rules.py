@@ -8,7 +8,7 @@ longer has is demanded without asking: nobody can say any more that it is not ne
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -72,7 +72,7 @@ def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: P
     caps = [Cap(CONTRACT, pin) for pin in now.ceilings] + [Cap(PINNED, pin) for pin in then.ceilings]
     if policy is not None:
         approvals.append((POLICY, policy.approvals.get(effect)))
-        caps += [Cap(POLICY, pin) for pin in _policy_ceilings(effect, policy.ceilings)]
+        caps += [Cap(POLICY, pin) for pin in policy.ceilings.get(effect, ())]
     known = now.approval.predicate if now.approval else ""
     needs = [Demand(source, pin, pin.predicate if pin.predicate == known else "") for source, pin in approvals if pin]
     return Rules(
@@ -97,8 +97,7 @@ def _is_named(effect: str, pinned: ContractPin, coded: ContractPin, policy: Poli
         return True
     if policy is None:
         return False
-    is_capped = any(_policy_ceilings(effect, policy.ceilings))
-    return is_capped or effect in policy.approvals or effect in policy.forbid
+    return effect in policy.ceilings or effect in policy.approvals or effect in policy.forbid
 
 
 def _once(demanded: Sequence[Demanded]) -> tuple[Demanded, ...]:
@@ -107,18 +106,6 @@ def _once(demanded: Sequence[Demanded]) -> tuple[Demanded, ...]:
     for each in demanded:
         first.setdefault(encode(each.pin), each)
     return tuple(first.values())
-
-
-def _policy_ceilings(effect: str, ceilings: Mapping[str, Sequence[CeilingPin]]) -> Iterable[CeilingPin]:
-    """Of an effect whose own name has a dot: "a.b" may stand in the policy as field "b.x" of "a"."""
-    yield from ceilings.get(effect, ())
-    if "." not in effect:
-        return
-    for name, pins in ceilings.items():
-        for pin in pins:
-            whole = f"{name}.{pin.field}"
-            if name != effect and whole.startswith(f"{effect}."):
-                yield CeilingPin(currency=pin.currency, field=whole[len(effect) + 1 :], max=pin.max, per=pin.per)
 
 
 def resume_groups(pinned: ContractPin, coded: ContractPin) -> list[list[str]]:
@@ -165,12 +152,13 @@ def limit_of(effect: str, source: str, pin: CeilingPin, request: object, used: i
 
 
 def scope_of(effect: str, pin: CeilingPin, now: int) -> str:
-    """What shares a ceiling: "pay.amount/effect", "pay.amount/run", "pay.amount/day/2026-11-27".
+    """What shares a ceiling: "pay.amount/run", "pay.amount/GBP/day/2026-11-27". Two that count other things share none.
 
     now: microseconds UTC, in which days and months are counted. The scope of a run names no run, because it is
     counted in the run's own journal.
     """
-    scope = f"{effect}.{pin.field}/{pin.per}"
+    of = f"{effect}.{pin.field}/{pin.currency}" if pin.currency else f"{effect}.{pin.field}"
+    scope = f"{of}/{pin.per}"
     if pin.per == "day":
         return f"{scope}/{_EPOCH + timedelta(microseconds=now):%Y-%m-%d}"
     if pin.per == "month":

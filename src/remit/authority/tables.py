@@ -15,7 +15,7 @@ from remit.authority.durations import MICROSECOND, duration_us
 from remit.authority.roles import role_fault
 from remit.authority.rule import bound_fault, path_fault
 from remit.errors import IdRefused
-from remit.facts.names import check_id, check_name
+from remit.facts.names import check_effect_name, check_id
 from remit.facts.rules import ApprovalPin, CeilingPin
 
 
@@ -96,7 +96,7 @@ def identifier(value: object, place: str, what: str) -> str:
 
 def effect_name(value: str, place: str) -> str:
     try:
-        return check_name(value, "effect name")
+        return check_effect_name(value, "effect name")
     except IdRefused as refusal:
         raise Fault(place, refusal.message.partition(";")[0]) from None
 

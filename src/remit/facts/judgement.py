@@ -46,7 +46,7 @@ class Limit(Fact, frozen=True, kw_only=True):
     field: str
     max: int  # minor units
     per: str  # effect, run, day, month
-    scope: str  # what shares this ceiling: "pay.amount/month/2026-11"
+    scope: str  # what shares this ceiling: "pay.amount/GBP/month/2026-11"
     source: str
     stated: str = ""  # currency that the request states
     used: int = 0  # minor units, settled or reserved, without this effect

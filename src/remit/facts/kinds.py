@@ -88,7 +88,7 @@ class Reservation(Fact, frozen=True, kw_only=True):
     """What an intention takes of a ceiling, until it is settled."""
 
     amount: int  # minor units
-    scope: str  # "pay.amount/month/2026-11"
+    scope: str  # "pay.amount/GBP/month/2026-11"
 
 
 class EffectIntended(Fact, frozen=True, kw_only=True):

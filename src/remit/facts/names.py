@@ -73,6 +73,20 @@ def check_name(text: str, what: str) -> str:
     return text
 
 
+def check_effect_name(text: str, what: str) -> str:
+    """The name of an effect or a transaction. Raises IdRefused: as `check_name`, and free of dots.
+
+    A policy writes effect and field as "pay.amount": a dot in the name would make one rule of two.
+    """
+    check_name(text, what)
+    if "." in text:
+        raise IdRefused(
+            f"The {what} {text!r} has a dot, which separates an effect from the field of a rule; nothing was done.",
+            hint=f"Write it without, `{text.replace('.', '_')}`.",
+        )
+    return text
+
+
 def branch_segment(text: str) -> str:
     """A branch's name as a segment of a path: `/`, `#` and `%` are escaped. Raises IdRefused.
 

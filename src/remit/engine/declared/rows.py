@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar, cast, overload
 
 from remit.engine.declared.flow import is_async
 from remit.engine.declared.sink import Outward, connector_digest, refused
-from remit.facts.names import check_name
+from remit.facts.names import check_effect_name
 from remit.facts.value import codec_of_parameter, codec_of_return
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ class Transaction(Outward[T]):
     """Rows of the application's own that are written with the journal. Made by `@remit.transaction`."""
 
     def __init__(self, name: str, fn: Callable[..., Any], *, version: str, business_key: str | None) -> None:
-        self.name, self.fn = check_name(name, "transaction name"), fn
+        self.name, self.fn = check_effect_name(name, "transaction name"), fn
         self.version, self.business_key = version, business_key
         self.check_function()
         self.is_async = is_async(fn)

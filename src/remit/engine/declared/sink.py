@@ -23,11 +23,12 @@ from hashlib import sha256
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
 
 from remit.authority.named import qualified_name
+from remit.authority.rule import path_fault
 from remit.canonical import encode
 from remit.engine.declared.flow import is_async
 from remit.engine.declared.place import check_not_bare
-from remit.errors import DeclarationRefused, NotBuilt
-from remit.facts.names import check_name
+from remit.errors import DeclarationRefused, IdRefused, NotBuilt
+from remit.facts.names import check_effect_name, check_id
 from remit.facts.value import Codec, codec_of_parameter, codec_of_return
 
 T = TypeVar("T")
@@ -91,9 +92,12 @@ class Outward(Generic[T]):
         fn: object = self.fn
         if not callable(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise refused(self.name, "function", "it needs a function that returns one outcome")
-        version: object = self.version
-        if not isinstance(version, str) or not version:
-            raise refused(self.name, "version", "its version is text, and not empty")
+        try:
+            check_id(self.version, "version")
+        except IdRefused as refusal:
+            raise refused(self.name, "version", f"its version is text ({refusal.message.partition(';')[0]})") from None
+        if self.business_key is not None and (fault := path_fault(self.business_key)):
+            raise refused(self.name, "business_key", fault)
 
 
 class Effect(Outward[T]):
@@ -115,13 +119,13 @@ class Effect(Outward[T]):
         timeout: timedelta | None = None,
         undo: object = None,
     ) -> None:
-        self.name, self.fn = check_name(name, "effect name"), fn
+        self.name, self.fn = check_effect_name(name, "effect name"), fn
         self.reversal, self.doubt, self.sink = reversal, doubt, sink
         self.business_key, self.version, self.timeout = business_key, version, timeout
         self.lands_within = lands_within
         if undo is not None:
             raise NotBuilt(f"Effect {name!r} has an undo, and this version can't undo; nothing was declared.")
-        self._check(probe)
+        self._check(probe, connector)
         self.callee = _callee(name, fn, "parameters")
         self.probe = None if probe is None else _callee(name, probe, "probe")
         self.is_probe_fenced = sink == "fences" and self.probe is not None and self.probe.takes_epoch
@@ -135,7 +139,7 @@ class Effect(Outward[T]):
     def __repr__(self) -> str:
         return f"<effect {self.name}>"
 
-    def _check(self, probe: Callable[..., Any] | None) -> None:
+    def _check(self, probe: Callable[..., Any] | None, connector: object) -> None:
         name = self.name
         self.check_function()
         for field, value, known in (
@@ -145,13 +149,16 @@ class Effect(Outward[T]):
         ):
             if value not in known:
                 raise refused(name, field, f"{field} {value!r} is none of {', '.join(map(str, known))}")
+        if not isinstance(connector, str) or not connector.isprintable():
+            raise refused(name, "connector", f"connector is text that names the other side, and not {connector!a}")
         if (self.doubt == "probe") != (probe is not None):
             raise refused(name, "probe", 'doubt="probe" and a function `probe=` go together')
         if self.doubt == "resend" and self.sink != "dedupes":
             raise refused(name, "doubt", 'doubt="resend" needs sink="dedupes": a second request must do nothing')
         for field, length in (("lands_within", self.lands_within), ("timeout", self.timeout)):
-            if length is not None and length <= timedelta(0):
-                raise refused(name, field, f"{field} must be longer than nothing")
+            given: object = length
+            if given is not None and (not isinstance(given, timedelta) or given <= timedelta(0)):
+                raise refused(name, field, f"{field} is a timedelta, longer than nothing, and not {given!r}")
 
 
 class Declare(Protocol):
