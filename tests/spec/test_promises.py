@@ -134,7 +134,9 @@ def test_plain_code_has_every_call_under_the_same_name():  # proves: RUN-10
     def public(cls: type) -> set[str]:
         return {name for name in vars(cls) if not name.startswith("_")}
 
-    assert public(remit.SyncRun) == public(remit.Run)
+    # A coroutine that nobody awaits yet has no like in plain code: there it is a named call.
+    named = {f"{kind}_call" for kind in ("step", "effect", "transact", "approve")}
+    assert public(remit.SyncRun) == public(remit.Run) | named
 
 
 def test_the_end_of_an_attempt_is_no_exception_that_a_flow_would_catch():  # proves: RUN-15
