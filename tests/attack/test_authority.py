@@ -20,7 +20,7 @@ from remit.facts.entry import Pen, entry_hash
 from remit.facts.kinds import CancelAsked, PolicySet, RoleGranted, write
 from remit.facts.names import AUTHORITY, INCIDENTS
 from remit.facts.rules import PolicyPin
-from tests.attack.siege import Siege
+from tests.attack.siege import VICTIM, Siege
 from tests.spec.conftest import Storage
 from tests.support.journal import SALT, identity_of
 from tests.support.office import BUYER, DORA, ORDER, ROOT, Office, answer, staffed
@@ -179,6 +179,30 @@ async def test_incidents_that_were_marked_as_set_aside_are_named(on_sqlite: Sieg
         assert refused.value.run == INCIDENTS
         (found,) = (found for found in await rt.doctor() if found.name == "own journals")
         assert not found.ok and "'remit:incidents' is marked" in found.seen
+
+
+@pytest.mark.parametrize("edit", ["seq", "quarantined"])
+async def test_what_was_found_first_is_heard_also_where_it_can_not_be_noted(
+    edit: str, database: Storage
+):  # proves: LOG-3
+    """Whoever sets the incidents back keeps a run from being set aside, and not from being refused."""
+    siege = Siege(database)
+    await siege.prepare()
+    async with siege.place.open() as rt:
+        await set_one_aside(rt)
+    ledger = await siege.vault.read()
+    ledger[INCIDENTS].row[edit] = True if edit == "quarantined" else ledger[INCIDENTS].row["seq"] - 1
+    ledger[VICTIM].row["code"] = "edited"
+    await siege.vault.write(ledger)
+    before = list(siege.desk.ran)
+    async with siege.place.open() as rt:
+        for _ in range(2):
+            with pytest.raises(remit.Tampered) as refused:
+                await rt.resume(VICTIM, siege.desk.flow)
+            assert (refused.value.code, refused.value.run) == ("run.index", VICTIM)
+            assert "It could not be set aside" in refused.value.__notes__[0]
+        assert [found.name for found in await rt.doctor() if not found.ok and found.name == "own journals"]
+    assert siege.desk.ran == before
 
 
 async def mark(vault: Vault, journal: str) -> None:

@@ -24,9 +24,9 @@ from remit.errors import (
     FlowMismatch,
     InputMismatch,
     JournalNewer,
+    RemitError,
     RunAbsent,
     RunQuarantined,
-    StoreError,
     Tampered,
 )
 from remit.facts import chain
@@ -103,8 +103,10 @@ async def find(host: Host, run: str) -> Found:
     except Tampered as exc:
         try:
             await quarantine(host, stored.row, exc)
-        except StoreError as unwritten:
-            exc.add_note(f"It could not be set aside: {unwritten.message}")  # the next attempt finds it again
+        except (
+            RemitError
+        ) as unwritten:  # the next attempt finds it again, and `doctor` what is wrong with the incidents
+            exc.add_note(f"It could not be set aside: {unwritten.message}")
         raise
 
 
