@@ -5,16 +5,20 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from remit import errors
-from remit.faces.cli.app import EXITS, SECTIONS
+from remit.faces.cli.app import SECTIONS
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.main import app
 from tests.docs.pages import read, section, table
 
 PAGE = "reference/cli.md"
 HEADING = re.compile(r"^## remit (\w+)$", re.MULTILINE)
 OPTION = re.compile(r"--[a-z-]+")
+OPTIONS = ("--store", "--tenant", "--json", "--no-color")  # in the order of the help
 
 
 def commands() -> dict[str, Any]:
@@ -60,6 +64,34 @@ def test_the_help_says_what_each_command_does_in_one_line():
             assert not below.get_short_help_str(60).endswith("..."), (name, below.name)
 
 
+def every_command() -> list[tuple[str, ...]]:
+    """The words of each, with those below another, and of the group itself."""
+
+    def below(words: tuple[str, ...], command: Any) -> list[tuple[str, ...]]:
+        inner = getattr(command, "commands", {}).items()
+        return [words, *(each for name, one in inner for each in below((*words, name), one))]
+
+    return below(("remit",), get_command(app))
+
+
+def help_of(words: tuple[str, ...], width: int) -> str:
+    told = CliRunner().invoke(app, [*words[1:], "--help"], env={"COLUMNS": str(width)}, prog_name="remit")
+    assert told.exit_code == 0, told.output
+    return str(told.output)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_the_help_of_each_command_fits_and_ends_in_what_every_command_takes(words: tuple[str, ...], width: int):
+    told = help_of(words, width)
+    assert told.startswith(f"Usage: {' '.join(words)} ")
+    assert max(len(line) for line in told.splitlines()) <= width
+    listed = re.findall(r"^  (?:-h, )?(--[a-z-]+)", told, re.MULTILINE)
+    wanted = ["--json"] if words[-1] == "version" or words[1:] == ("policy", "check") else list(OPTIONS)
+    assert listed[-len(wanted) - 1 :] == [*wanted, "--help"]
+    assert re.findall(r"^  (\S+(?: [A-Z]+)?)$", told.partition("Options:")[2], re.MULTILINE) == [], "each is explained"
+
+
 def test_each_exit_code_stands_on_the_page_and_in_the_help():
     statuses = {row[0] for row in table(PAGE, "Exit codes")}
     raised = {
@@ -68,4 +100,6 @@ def test_each_exit_code_stands_on_the_page_and_in_the_help():
         if isinstance(each, type) and hasattr(each, "exit_status")
     }
     assert raised <= statuses
-    assert set(re.findall(r"\b(\d+) [a-z]", EXITS)) == statuses
+    assert {str(int(each)) for each in Exit} == statuses
+    told = help_of(("remit",), 80)
+    assert [each for each in Exit if not re.search(rf"^  {int(each)} +{re.escape(each.meaning)}$", told, re.M)] == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import remit
+from remit.engine.boundary import effect
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Unit
 from tests.spec.conftest import Storage
@@ -36,6 +38,37 @@ async def test_an_effect_that_a_timeout_let_go_of_is_settled_before_the_run_ends
         assert (effect.state, effect.outcome) == ("ok", {"amount": 100, "number": 1})
         assert (await kinds_of(rt, "r"))[-2:] == ["EffectSettled", "RunEnded"]
     assert till.times == [1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "logged"),
+    [(AssertionError("can't be"), ["pay of run 'r', which its flow let go of, raised AssertionError: can't be"]),
+     (remit.StoreUnavailable("gone"), [])],
+    ids=["a fault", "what the turn says itself"],
+)  # fmt: skip
+async def test_a_fault_in_an_effect_that_nobody_waits_for_any_more_is_on_the_log(
+    fault: Exception, logged: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):  # proves: FX-10
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    async def settle(*_: Any) -> None:
+        raise fault
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> None:
+        waiting = asyncio.ensure_future(run.effect(pay, Order()))
+        await till.is_held.wait()
+        waiting.cancel()
+        till.let_go.set()
+
+    monkeypatch.setattr(effect, "settle", settle)
+    async with remit.open("memory:") as rt, asyncio.timeout(30):
+        with suppress(remit.RemitError):
+            await rt.run(impatient, id="r")
+        assert [each.state for each in await rt.effects("r")] == ["in_doubt"]
+    assert [each.getMessage() for each in caplog.records if each.name == "remit"] == logged
 
 
 async def test_a_doubt_that_its_flow_let_go_of_holds_the_run(storage: Storage):  # proves: FX-2, FX-10, FX-13

@@ -14,6 +14,7 @@ what it did outside does not go away.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -28,14 +29,17 @@ from remit.engine.process.salt import draw_salt
 from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import has_lost
+from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
-from remit.errors import EffectDeclined, EffectDidNotHappen, ValueRefused, ValueUnreadable
+from remit.errors import EffectDeclined, EffectDidNotHappen, RemitError, ValueRefused, ValueUnreadable
 from remit.facts.boundary import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
 
 CALLS_MAX = 3  # of one effect in one attempt, each after it was known that the one before did not happen
+
+_log = logging.getLogger("remit")
 
 Go = Callable[[Turn, Wish], Coroutine[Any, Any, Any]]
 
@@ -101,8 +105,11 @@ def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:
 
     def heard(over: asyncio.Task[Any]) -> None:
         in_flight.pop(over, None)
-        if not over.cancelled():
-            over.exception()  # where nobody waits for it any more, what became of it stands in the journal all the same
+        # Where nobody waits for it any more, what became of it stands in the journal all the same; but for a fault.
+        error = None if over.cancelled() else over.exception()
+        if wish.is_let_go and isinstance(error, Exception) and not isinstance(error, RemitError):
+            what = "%s of run %a, which its flow let go of, raised %s: %s"
+            _log.error(what, wish.name, turn.attempt.run_id, type_name(error), text_of(error), exc_info=error)
 
     in_flight[task] = wish
     task.add_done_callback(heard)

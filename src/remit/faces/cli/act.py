@@ -24,14 +24,13 @@ from typing import IO, Any, TypeVar
 import typer
 
 from remit.errors import RemitError
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import InertFormatter
 from remit.faces.cli.say import Voice
 from remit.faces.cli.target import runtime
 from remit.faces.runtime import Runtime
 
 T = TypeVar("T")
-
-INTERRUPTED = 130
 
 
 @dataclass(slots=True)
@@ -77,13 +76,13 @@ def act(
             voice.complain(exc)
             status = exc.exit_status
         except KeyboardInterrupt:
-            status = INTERRUPTED
-        if status == INTERRUPTED:
+            status = Exit.INTERRUPTED
+        if status == Exit.INTERRUPTED:
             hint = "The same command goes on with the run from there."
             voice.object("interrupted", "Interrupted; what was saved stays.", hint)
-    if status == INTERRUPTED:
+    if status == Exit.INTERRUPTED:
         _leave(status)
-    raise typer.Exit(status)
+    raise typer.Exit(int(status))
 
 
 async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
@@ -99,7 +98,7 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
         nonlocal interrupts
         interrupts += 1
         if interrupts > 1:
-            os._exit(INTERRUPTED)
+            os._exit(Exit.INTERRUPTED)
         task.cancel()
 
     is_main = threading.current_thread() is threading.main_thread()
@@ -110,7 +109,7 @@ async def _interruptible(work: Coroutine[Any, Any, int]) -> int:
     except asyncio.CancelledError:
         if not interrupts:
             raise
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     finally:
         if is_main:
             loop.remove_signal_handler(signal.SIGINT)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from inspect import Parameter
+from typing import Annotated, Any, Concatenate, ParamSpec
 
 import typer
 import typer.core
 
 from remit.faces.cli.act import Manner
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.say import Voice
 
-EXITS = """
-Exit codes: 0 all is well. 1 an unexpected error. 2 refused, nothing was done. 3 the lease was lost. 4 code and journal
-disagree. 5 a journal does not verify. 6 the store can't be used, or doctor found something wrong. 7 a step raised, all
-before it is saved. 8 the run did not complete, or would not go on. 130 interrupted, what was saved stays.
-"""
-
+P = ParamSpec("P")
 
 SECTIONS = {
     "Runs": ("run", "resume", "list", "show", "why", "explain", "cancel"),
@@ -41,7 +40,7 @@ class _Group(typer.core.TyperGroup):
             if message is None:
                 raise
             Voice(is_json=True).object("usage", message(), "See `remit --help`, or `remit COMMAND --help`.")
-            status = 2
+            status = Exit.REFUSED
         sys.exit(status)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -51,11 +50,15 @@ class _Group(typer.core.TyperGroup):
             with formatter.section(heading):
                 formatter.write_dl([(name, one.get_short_help_str(70)) for name, one in found if one is not None])
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """What a command ends with."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(int(each)), each.meaning) for each in Exit])
+
 
 app = typer.Typer(
     cls=_Group,
     help="Run what may run, answer what it asks, and look at what it did.",
-    epilog=EXITS,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -75,32 +78,56 @@ FlowArgument = Annotated[str, typer.Argument(metavar="MODULE:FLOW", help="Where 
 ByOption = Annotated[str, typer.Option("--by", metavar="WHO", help="Who you are: user:dana. Taken at your word.")]
 ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is kept.")]
 
-_before = Manner()
+# What every command takes, in the order of its help.
+SHARED = (
+    Parameter("store", Parameter.KEYWORD_ONLY, default=None, annotation=StoreOption),
+    Parameter("tenant", Parameter.KEYWORD_ONLY, default=None, annotation=TenantOption),
+    Parameter("is_json", Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption),
+    Parameter("is_plain", Parameter.KEYWORD_ONLY, default=False, annotation=PlainOption),
+)
+
+
+def command(
+    name: str, *, group: typer.Typer = app, has_store: bool = True
+) -> Callable[[Callable[Concatenate[Manner, P], None]], Callable[Concatenate[Manner, P], None]]:
+    """Declare a command: a function that is handed how it is to answer, then its own arguments and options.
+
+    has_store: whether it works on one; of the options that every command takes it has `--json` alone where not.
+    """
+
+    def declare(fn: Callable[Concatenate[Manner, P], None]) -> Callable[Concatenate[Manner, P], None]:
+        group.command(name)(taking(fn, SHARED if has_store else [each for each in SHARED if each.name == "is_json"]))
+        return fn
+
+    return declare
+
+
+def taking(fn: Callable[Concatenate[Manner, P], None], shared: Sequence[Parameter] = SHARED) -> Callable[..., None]:
+    """`fn` with the options that every command takes behind its own.
+
+    What stands before the command holds as if it stood behind, of a group as well: `remit --store URL list`.
+    """
+    own = inspect.signature(fn, eval_str=True)
+    rest = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in list(own.parameters.values())[1:]]
+
+    @functools.wraps(fn)
+    def called(context: typer.Context, **given: Any) -> None:
+        said = Manner(**{each.name: given.pop(each.name) for each in shared})
+        context.obj = said.over(context.find_object(Manner) or Manner())
+        if "context" in own.parameters:
+            given["context"] = context
+        fn(context.obj, **given)  # type: ignore[call-arg]
+
+    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    parameters = [context, *(each for each in rest if each.name != "context"), *shared]
+    called.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return called
 
 
 @app.callback()
-def _said_before(
-    store: StoreOption = None, tenant: TenantOption = None, is_json: JsonOption = False, is_plain: PlainOption = False
-) -> None:
-    """What stands before the command holds as if it stood behind: `remit --store URL list`."""
-    global _before
-    _before = Manner(store, tenant, is_json, is_plain)
-
-
-def remember(before: Manner) -> None:
-    """What stands before the command of a group holds as well, as it does before any other."""
-    global _before
-    _before = before
-
-
-def is_told_as_json(is_json: bool) -> bool:
-    """Of a command that needs no store."""
-    return is_json or _before.is_json
-
-
-def said(store: str | None, tenant: str | None, is_json: bool, is_plain: bool) -> Manner:
-    """What a command was told, behind its name or before it."""
-    return Manner(store, tenant, is_json, is_plain).over(_before)
+@taking
+def _said_before(manner: Manner) -> None:
+    """What stands before the command is kept for it."""
 
 
 def nothing() -> None:

@@ -16,18 +16,9 @@ import typer
 from remit.engine.people.deciding import Ask, Choice
 from remit.errors import ApprovalRefused
 from remit.faces.cli import question
-from remit.faces.cli.act import act
-from remit.faces.cli.app import (
-    ByOption,
-    JsonOption,
-    PlainOption,
-    ReasonOption,
-    StoreOption,
-    TenantOption,
-    app,
-    nothing,
-    said,
-)
+from remit.faces.cli.act import Manner, act
+from remit.faces.cli.app import ByOption, ReasonOption, command, nothing
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Shown, Voice, now, stack
 from remit.faces.documents import ask_document
@@ -40,11 +31,10 @@ SeenOption = Annotated[
 ]
 YesOption = Annotated[bool, typer.Option("--yes", help="Answer what is asked now, without being asked again.")]
 
-_NOTHING_DONE = 2
 
-
-@app.command()
+@command("inbox")
 def inbox(
+    manner: Manner,
     role: Annotated[
         str | None, typer.Option("--role", metavar="ROLE", help="Only what a holder of this role may answer.")
     ] = None,
@@ -52,80 +42,61 @@ def inbox(
     after: Annotated[
         int, typer.Option("--after", metavar="NUMBER", help="Only those behind this one.", show_default=False)
     ] = 0,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    *,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """List the questions that wait for a person, oldest first."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.inbox(role=role, limit=limit, after=after)
         voice.answer([ask_document(one) for one in found], question.asks(found, limit, now()))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
-@app.command("ask")
-def ask_(
-    id: AskArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("ask")
+def ask_(manner: Manner, id: AskArgument) -> None:
     """Show one question whole, and what changed since it was asked last."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.ask(id)
         voice.answer(ask_document(found), stack(await _whole(rt, found), question.how(found)))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
-@app.command()
+@command("approve")
 def approve(
+    manner: Manner,
     id: AskArgument,
     by: ByOption,
     reason: ReasonOption = "",
     seen: SeenOption = None,
     is_yes: YesOption = False,
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Say yes to a question: it may happen, once, exactly as shown."""
 
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         return await _decide(rt, voice, id, "approve", _Word(by, reason, seen, is_yes))
 
-    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "decider"))
+    act(manner, ask, first=lambda: check_principal(by, "decider"))
 
 
-@app.command()
+@command("deny")
 def deny(
+    manner: Manner,
     id: AskArgument,
     by: ByOption,
     reason: ReasonOption = "",
     seen: SeenOption = None,
     is_yes: YesOption = False,
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Say no to a question: it must not happen."""
 
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         return await _decide(rt, voice, id, "deny", _Word(by, reason, seen, is_yes))
 
-    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "decider"))
+    act(manner, ask, first=lambda: check_principal(by, "decider"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +121,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
             voice.answer(None, await _whole(rt, found), cell(""))
             if not word.is_yes and not await voice.assent(f"{choice.capitalize()} this as {word.by}?"):
                 voice.answer(None, cell("Nothing was done."))
-                return _NOTHING_DONE
+                return Exit.REFUSED
     try:
         decided = await rt.decide(id, choice, by=word.by, seen=seen, reason=word.reason)
     except ApprovalRefused as refusal:
@@ -159,7 +130,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
     said = "approved" if choice == "approve" else "denied"
     told = cell(f"{word.by} {said} {decided.call} of run {decided.run}.")
     voice.answer(document, told, line(cell("Next: ", "bold"), _next(decided)))
-    return 0
+    return Exit.OK
 
 
 async def _refused(rt: Runtime, voice: Voice, id: str, refusal: ApprovalRefused) -> int:

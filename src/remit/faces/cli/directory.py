@@ -16,17 +16,8 @@ from remit.authority.directory import Authority
 from remit.authority.roles import role_fault
 from remit.errors import Refused, RunAbsent
 from remit.faces.cli.act import Manner, act
-from remit.faces.cli.app import (
-    ByOption,
-    JsonOption,
-    PlainOption,
-    ReasonOption,
-    StoreOption,
-    TenantOption,
-    app,
-    nothing,
-    said,
-)
+from remit.faces.cli.app import ByOption, ReasonOption, command, nothing
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Grid, Shown, Voice, facts, stack, time_of
 from remit.faces.documents import Document, directory_document, grants_document, principal_document
@@ -38,13 +29,10 @@ WhoArgument = Annotated[str, typer.Argument(metavar="PRINCIPAL", help="user:dana
 RoleArgument = Annotated[str, typer.Argument(metavar="ROLE", help="The name of a role: director.")]
 
 
-@app.command()
+@command("who")
 def who(
+    manner: Manner,
     principal: Annotated[str | None, typer.Argument(metavar="[PRINCIPAL]", help="One; all of them without.")] = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Say who is known and holds what; of one, also who gave it."""
 
@@ -52,101 +40,59 @@ def who(
         authority = await rt.authority()
         if principal is None:
             voice.answer(directory_document(authority), _everybody(authority))
-            return 0
+            return Exit.OK
         grants = grants_document(authority, principal, await _acts(rt))
         told = {"version": authority.version} | principal_document(authority, principal) | {"grants": grants}
         voice.answer(told, _one(authority, principal, grants))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
-@app.command()
-def grant(
-    principal: WhoArgument,
-    role: RoleArgument,
-    by: ByOption,
-    reason: ReasonOption = "",
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("grant")
+def grant(manner: Manner, principal: WhoArgument, role: RoleArgument, by: ByOption, reason: ReasonOption = "") -> None:
     """Give a principal a role. Nobody gives one to themselves."""
     what = f"{principal} holds {role}"
     done = _Act(what, lambda rt: rt.grant(principal, role, by=by, reason=reason), (principal, by), role)
-    _do(said(store, tenant, is_json, is_plain), done)
+    _do(manner, done)
 
 
-@app.command()
-def revoke(
-    principal: WhoArgument,
-    role: RoleArgument,
-    by: ByOption,
-    reason: ReasonOption = "",
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("revoke")
+def revoke(manner: Manner, principal: WhoArgument, role: RoleArgument, by: ByOption, reason: ReasonOption = "") -> None:
     """Take a role from a principal. It stops what was not committed before."""
     what = f"{principal} holds {role} no longer"
     done = _Act(what, lambda rt: rt.revoke(principal, role, by=by, reason=reason), (principal, by), role)
-    _do(said(store, tenant, is_json, is_plain), done)
+    _do(manner, done)
 
 
-@app.command()
-def disable(
-    principal: WhoArgument,
-    by: ByOption,
-    reason: ReasonOption = "",
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("disable")
+def disable(manner: Manner, principal: WhoArgument, by: ByOption, reason: ReasonOption = "") -> None:
     """Let nothing go on under a principal. No answer of theirs counts."""
     what = f"{principal} is disabled"
     done = _Act(what, lambda rt: rt.disable(principal, by=by, reason=reason), (principal, by))
-    _do(said(store, tenant, is_json, is_plain), done)
+    _do(manner, done)
 
 
-@app.command()
-def enable(
-    principal: WhoArgument,
-    by: ByOption,
-    reason: ReasonOption = "",
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("enable")
+def enable(manner: Manner, principal: WhoArgument, by: ByOption, reason: ReasonOption = "") -> None:
     """Let a principal count again that was disabled."""
     what = f"{principal} is enabled"
     done = _Act(what, lambda rt: rt.enable(principal, by=by, reason=reason), (principal, by))
-    _do(said(store, tenant, is_json, is_plain), done)
+    _do(manner, done)
 
 
-@app.command()
+@command("link")
 def link(
+    manner: Manner,
     principal: WhoArgument,
     person: Annotated[str, typer.Option("--person", metavar="WHO", help="The person behind it: user:dana.")],
     by: ByOption,
     reason: ReasonOption = "",
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Say that two principals are one person. It is for good: neither approves what the other asks for."""
     what = f"{principal} and {person} are one person"
     done = _Act(what, lambda rt: rt.link(principal, person=person, by=by, reason=reason), (principal, person, by))
-    _do(said(store, tenant, is_json, is_plain), done)
+    _do(manner, done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +118,7 @@ def _do(manner: Manner, done: _Act) -> None:
         version = await done.write(rt)
         document = {"version": version, "done": done.what}
         voice.answer(document, cell(f"{done.what}, from version {version} of the directory on."))
-        return 0
+        return Exit.OK
 
     act(manner, ask, first=first, may_create=True)
 

@@ -10,18 +10,9 @@ import typer
 
 from remit.engine.people.effected import Effected
 from remit.errors import Refused
-from remit.faces.cli.act import act
-from remit.faces.cli.app import (
-    ByOption,
-    JsonOption,
-    PlainOption,
-    RunArgument,
-    StoreOption,
-    TenantOption,
-    app,
-    nothing,
-    said,
-)
+from remit.faces.cli.act import Manner, act
+from remit.faces.cli.app import ByOption, RunArgument, command, nothing
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import Cut, cell, line
 from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
 from remit.faces.cli.show import EFFECT_STYLES
@@ -32,25 +23,21 @@ from remit.facts.names import check_principal
 State = Literal["ok", "did_not_happen"]
 
 
-@app.command()
+@command("effects")
 def effects(
+    manner: Manner,
     id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; without, all in doubt.")] = None,
     is_in_doubt: Annotated[bool, typer.Option("--in-doubt", help="Only those of which nobody knows.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many; 50.", show_default=False)] = 50,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    *,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """List what a run did outside, or all effects in doubt."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.effects(id, in_doubt=is_in_doubt or id is None, limit=limit)
         voice.answer([effected_document(one) for one in found], _effects(found))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
 def _state(named: str) -> str:
@@ -60,8 +47,9 @@ def _state(named: str) -> str:
     return told
 
 
-@app.command()
+@command("resolve")
 def resolve(
+    manner: Manner,
     id: RunArgument,
     call: Annotated[str, typer.Argument(metavar="CALL", help="The effect's call, from `remit effects`.")],
     state: Annotated[Any, typer.Argument(metavar="ok|did-not-happen", parser=_state, help="What became of it.")],
@@ -70,11 +58,6 @@ def resolve(
     outcome: Annotated[
         str | None, typer.Option("--outcome", metavar="JSON", help="Of one that happened: what the flow gets.")
     ] = None,
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Say what became of an effect in doubt, once, and how that is known."""
 
@@ -88,9 +71,9 @@ def resolve(
         told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
         go_on = f"`remit resume {shlex.quote(id)} MODULE:FLOW` goes on with it."
         voice.answer(document, cell(told), line(cell("Next: ", "bold"), go_on))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=first)
+    act(manner, ask, first=first)
 
 
 def _outcome(state: State, text: str | None) -> Any:

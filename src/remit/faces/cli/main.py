@@ -12,21 +12,9 @@ from remit.engine.declared.flow import Flow
 from remit.engine.process.outcome import Outcome
 from remit.faces import proving
 from remit.faces.cli import asking, directory, effected, judged, policy, prove, reasons, show, timeline
-from remit.faces.cli.act import act
-from remit.faces.cli.app import (
-    ByOption,
-    FlowArgument,
-    JsonOption,
-    PlainOption,
-    ReasonOption,
-    RunArgument,
-    StoreOption,
-    TenantOption,
-    app,
-    is_told_as_json,
-    nothing,
-    said,
-)
+from remit.faces.cli.act import Manner, act
+from remit.faces.cli.app import ByOption, FlowArgument, ReasonOption, RunArgument, app, command, nothing
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Voice
 from remit.faces.cli.target import check_names, flow_of, input_of
@@ -50,8 +38,9 @@ __all__ = ["app", "main"]
 COMMANDS = (asking, effected, directory, policy)  # they declare theirs when they are imported
 
 
-@app.command()
+@command("run")
 def run(
+    manner: Manner,
     flow: FlowArgument,
     *,
     id: Annotated[str, typer.Option("--id", metavar="RUN", help="The run id: the same id is the same run.")],
@@ -59,10 +48,6 @@ def run(
     input_file: Annotated[Path | None, typer.Option("--input-file", metavar="FILE", help="Where it is.")] = None,
     by: Annotated[str | None, typer.Option("--by", metavar="WHO", help="The executor; else service:local.")] = None,
     behalf: Annotated[str | None, typer.Option("--behalf", metavar="WHO", help="For whom it acts.")] = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Start a run, or go on with it, until it ends or parks."""
 
@@ -75,24 +60,17 @@ def run(
         declared, given = found
         return await _answer(rt, voice, await rt.run(declared, given, id=id, by=by, behalf=behalf))
 
-    act(said(store, tenant, is_json, is_plain), ask, first=first, may_create=True)
+    act(manner, ask, first=first, may_create=True)
 
 
-@app.command()
-def resume(
-    id: RunArgument,
-    flow: FlowArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("resume")
+def resume(manner: Manner, id: RunArgument, flow: FlowArgument) -> None:
     """Go on with a run under its recorded input and executor."""
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
         return await _answer(rt, voice, await rt.resume(id, declared))
 
-    act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
+    act(manner, ask, first=lambda: flow_of(flow))
 
 
 async def _answer(rt: Runtime, voice: Voice, outcome: Outcome) -> int:
@@ -100,36 +78,28 @@ async def _answer(rt: Runtime, voice: Voice, outcome: Outcome) -> int:
     seen = await rt.show(outcome.run)
     if outcome.status is Status.COMPLETED:
         voice.answer(outcome_document(outcome, seen), show.finished(seen.view))
-        return 0
+        return Exit.OK
     told = await rt.why(outcome.run)
     voice.answer(outcome_document(outcome, seen, told), reasons.reasons(told))
-    return 8
+    return Exit.NOT_COMPLETED
 
 
-@app.command()
-def cancel(
-    id: RunArgument,
-    by: ByOption,
-    reason: ReasonOption = "",
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("cancel")
+def cancel(manner: Manner, id: RunArgument, by: ByOption, reason: ReasonOption = "") -> None:
     """Ask a run to end. What it did outside stays done and is said."""
 
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         outcome = await rt.cancel(id, by=by, reason=reason)
         seen, told = await rt.show(id), await rt.why(id)
         voice.answer(outcome_document(outcome, seen, told) | {"cancelled_by": by}, reasons.reasons(told))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_principal(by, "principal"))
+    act(manner, ask, first=lambda: check_principal(by, "principal"))
 
 
-@app.command("list")
+@command("list")
 def list_(
+    manner: Manner,
     *,
     flow: Annotated[str | None, typer.Option("--flow", metavar="NAME", help="Only runs of this flow.")] = None,
     status: Annotated[
@@ -141,10 +111,6 @@ def list_(
     before: Annotated[
         int | None, typer.Option("--before", metavar="KEY", help="Only runs opened before the one with this key.")
     ] = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """List runs, newest first. The list is an index; `show` and `verify` read the journals."""
 
@@ -152,19 +118,16 @@ def list_(
         aside = is_quarantined or None
         rows = await rt.list(flow=flow, status=wanted, quarantined=aside, prefix=prefix, limit=limit, before=before)
         voice.answer([run_document(row) for row in rows], show.runs(rows, limit))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=lambda: check_status(status))
+    act(manner, ask, first=lambda: check_status(status))
 
 
-@app.command("show")
+@command("show")
 def show_(
+    manner: Manner,
     id: RunArgument,
     is_raw: Annotated[bool, typer.Option("--raw", help="Whole values; of a run set aside, what is stored.")] = False,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Show a run and its recorded calls, from its verified journal."""
 
@@ -174,58 +137,43 @@ def show_(
         found = await rt.show(id)
         calls = [one for one in (await rt.explain(id)).timeline.lines if one.kind in show.OUTCOMES]
         voice.answer(shown_document(found, calls), *show.one_run(found.row, found.view, calls, is_raw=is_raw))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
-@app.command()
-def why(
-    id: RunArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("why")
+def why(manner: Manner, id: RunArgument) -> None:
     """Say why a run stands where it stands, and what brings it on."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         told = await rt.why(id)
         voice.answer(why_document(told), reasons.reasons(told))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
-@app.command()
-def explain(
-    id: RunArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("explain")
+def explain(manner: Manner, id: RunArgument) -> None:
     """Tell what happened, entry by entry. Executes nothing and imports no code."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         return _explained(voice, await rt.explain(id))
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
 def _explained(voice: Voice, told: Any) -> int:
     problem = told.timeline.problem
     voice.answer(explanation_document(told), timeline.timeline(told))
-    return 0 if problem is None else int(problem.exit_status)
+    return Exit.OK if problem is None else problem.exit_status
 
 
-@app.command()
+@command("verify")
 def verify(
+    manner: Manner,
     id: Annotated[str | None, typer.Argument(metavar="[RUN]", help="One run; all of them without.")] = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Check one journal or all: chain, moves, lanes, ends, index row."""
 
@@ -235,90 +183,69 @@ def verify(
         voice.answer(proof_document(proof), prove.proven(proof))
         return proof.exit_status
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
-@app.command()
-def check(
-    id: RunArgument,
-    flow: FlowArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("check")
+def check(manner: Manner, id: RunArgument, flow: FlowArgument) -> None:
     """Say whether this code goes on with that run. Runs no step and writes nothing."""
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
         found = await rt.check(id, declared)
         voice.answer(compatibility_document(found), show.compatibility(found))
-        return 4 if found.fit == "incompatible" else 0
+        return Exit.DISAGREE if found.fit == "incompatible" else Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
+    act(manner, ask, first=lambda: flow_of(flow))
 
 
-@app.command()
-def judge(
-    id: RunArgument,
-    flow: FlowArgument,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@command("judge")
+def judge(manner: Manner, id: RunArgument, flow: FlowArgument) -> None:
     """Say what the gate would answer to that run now, and why. Changes nothing."""
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
         found = await rt.judge(id, declared)
         voice.answer(judged_document(found), judged.judged(found))
-        return 0 if found.verdict.decision == "resume" else 8
+        return Exit.OK if found.verdict.decision == "resume" else Exit.NOT_COMPLETED
 
-    act(said(store, tenant, is_json, is_plain), ask, first=lambda: flow_of(flow))
+    act(manner, ask, first=lambda: flow_of(flow))
 
 
-@app.command()
+@command("doctor")
 def doctor(
+    manner: Manner,
     url: Annotated[str | None, typer.Argument(metavar="[URL]", help="The store; --store without.")] = None,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Examine the store: settings, versions, file system, integrity. Changes nothing."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.doctor()
         voice.answer([checkup_document(one) for one in found], show.findings(found))
-        return 0 if all(one.ok for one in found) else 6
+        return Exit.OK if all(one.ok for one in found) else Exit.STORE
 
-    act(said(url or store, tenant, is_json, is_plain), ask, first=nothing)
+    act(Manner(store=url).over(manner), ask, first=nothing)
 
 
-@app.command()
+@command("lift")
 def lift(
+    manner: Manner,
     id: RunArgument,
     by: Annotated[str, typer.Option("--by", metavar="WHO", help="The operator: user:dana.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it may go on.")],
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """End a run's quarantine, where its restored bytes verify."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         await rt.lift(id, by=by, reason=reason)
         voice.answer({"run": id, "lifted": True}, cell(f"Run {id} verifies and may go on."))
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=nothing)
+    act(manner, ask, first=nothing)
 
 
-@app.command()
-def version(is_json: JsonOption = False) -> None:
+@command("version", has_store=False)
+def version(manner: Manner) -> None:
     """Say which version this is."""
-    voice = Voice(is_json=is_told_as_json(is_json))
+    voice = Voice(is_json=manner.is_json)
     voice.answer({"version": remit.__version__}, cell(f"remit {remit.__version__}"))
 
 

@@ -11,20 +11,9 @@ from rich.console import Group
 from remit.authority.directory import Authority
 from remit.authority.policy import policy_difference, policy_from_toml
 from remit.errors import Refused
-from remit.faces.cli.act import act
-from remit.faces.cli.app import (
-    ByOption,
-    JsonOption,
-    PlainOption,
-    ReasonOption,
-    StoreOption,
-    TenantOption,
-    app,
-    is_told_as_json,
-    nothing,
-    remember,
-    said,
-)
+from remit.faces.cli.act import Manner, act
+from remit.faces.cli.app import ByOption, ReasonOption, app, command, nothing, taking
+from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice
 from remit.faces.documents import policy_document
@@ -42,37 +31,27 @@ _STYLES = {"+": "green", "-": "red", " ": "yellow"}
 
 
 @policy.callback(invoke_without_command=True)
-def policy_(
-    called: typer.Context,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
-) -> None:
+@taking
+def policy_(manner: Manner, context: typer.Context) -> None:
     """Show the operators' policy, or set it. The stricter of it and a contract holds."""
-    manner = said(store, tenant, is_json, is_plain)
-    if called.invoked_subcommand is not None:
-        return remember(manner)
+    if context.invoked_subcommand is not None:
+        return
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         authority = await rt.authority()
         voice.answer(policy_document(authority.policy) | {"authority": authority.version}, _shown(authority))
-        return 0
+        return Exit.OK
 
     act(manner, ask, first=nothing)
 
 
-@policy.command("set")
+@command("set", group=policy)
 def set_(
+    manner: Manner,
     file: FileArgument,
     by: ByOption,
     reason: ReasonOption = "",
     is_yes: Annotated[bool, typer.Option("--yes", help="Set it without being asked.")] = False,
-    *,
-    store: StoreOption = None,
-    tenant: TenantOption = None,
-    is_json: JsonOption = False,
-    is_plain: PlainOption = False,
 ) -> None:
     """Set the policy that FILE states. What would change is shown first."""
 
@@ -93,19 +72,19 @@ def set_(
             )
         if not is_yes and not await voice.assent(f"Set it as {by}?"):
             voice.answer(None, cell("Nothing was done."))
-            return 2
+            return Exit.REFUSED
         version = await rt.set_policy(pin, by=by, reason=reason, over=authority.policy_digest)
         told = cell(f"Policy {pin.version} holds, from version {version} of the directory on.")
         voice.answer(policy_document(pin) | {"authority": version, "changes": changes}, told)
-        return 0
+        return Exit.OK
 
-    act(said(store, tenant, is_json, is_plain), ask, first=first, may_create=True)
+    act(manner, ask, first=first, may_create=True)
 
 
-@policy.command()
-def check(file: FileArgument, is_json: JsonOption = False) -> None:
+@command("check", group=policy, has_store=False)
+def check(manner: Manner, file: FileArgument) -> None:
     """Say what FILE would set, without a store. Changes nothing."""
-    voice = Voice(is_json=is_told_as_json(is_json))
+    voice = Voice(is_json=manner.is_json)
     try:
         pin = _read(file)
     except Refused as refusal:
