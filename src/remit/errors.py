@@ -188,7 +188,7 @@ class ApprovalRefused(Refused):
     """
 
     code = "approval.refused"
-    hint = "Look at the question again with `remit inbox`; somebody who holds the role answers it."
+    hint = "Somebody else answers it: a person who holds the role, and for whom the run does not act."
 
 
 class Denied(Refused):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+import remit
 from remit import errors
 from remit.errors import Refused, StoreClosed
 from remit.faces.cli.main import app
@@ -19,6 +20,7 @@ from remit.faces.opened import Opened
 from remit.faces.written import load_contract
 from remit.store.memory import MemoryStore
 from tests.docs.pages import ROOT, read
+from tests.support.office import DANA, DORA, Office, answer, asked, staffed
 
 COMMAND = re.compile(r"`(remit [^`]+)`")
 FILLED = "X"  # stands for what is filled in
@@ -93,3 +95,20 @@ async def test_who_opened_a_runtime_twice_is_not_told_to_open_it_again():
     async with Opened(MemoryStore(), tenant="default", clock=None, lease_ms=60_000) as opened:
         with pytest.raises(StoreClosed, match="Use the one that is open"):
             await opened.open()
+
+
+async def test_who_may_not_answer_is_told_what_to_do_about_that():
+    async with remit.open("memory:") as rt:
+        await Office().go(await staffed(rt))
+        ask = await asked(rt)
+
+        async def hint(by: str = DORA, seen: str = ask.version, id: str = ask.id) -> str:
+            with pytest.raises(remit.ApprovalRefused) as refused:
+                await rt.decide(id, "approve", by=by, seen=seen)
+            return refused.value.hint
+
+        assert "`remit inbox`" in await hint(id="nowhere")
+        assert f"`remit ask {ask.id}`" in await hint(seen="an old page")
+        assert "who holds the role" in await hint(by=DANA)
+        await answer(rt)
+        assert await hint() == f"See how it stands with `remit ask {ask.id}`."

@@ -9,6 +9,7 @@ the role now. The decision names the very question by its hash, and the roles th
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -163,15 +164,20 @@ def shown(view: RunView, ask: AskView) -> Ask:
 async def _row(host: Host, ask_id: str) -> AskRow:
     row = await host.store.read_ask(host.tenant, ask_id)
     if row is None:
-        raise ApprovalRefused(f"There is no question {ask_id!a}; nothing was done.", code="approval.absent")
+        raise _absent(ask_id)
     return row
 
 
 def _ask(found: Found, ask_id: str) -> AskView:
     ask = found.view.boundary.asks.get(ask_id)
     if ask is None:
-        raise ApprovalRefused(f"There is no question {ask_id!a}; nothing was done.", code="approval.absent")
+        raise _absent(ask_id)
     return ask
+
+
+def _absent(ask_id: str) -> ApprovalRefused:
+    hint = "See `remit inbox` for what waits for an answer."
+    return ApprovalRefused(f"There is no question {ask_id!a}; nothing was done.", code="approval.absent", hint=hint)
 
 
 def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
@@ -179,16 +185,25 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
     asked = ask.asked
     if ask.decided is not None:
         told = f"{ask.decided.by} said {ask.decided.fact.choice}"
-        raise ApprovalRefused(f"The question was answered already: {told}; nothing was done.", code="approval.decided")
+        raise _over(f"The question was answered already: {told}; nothing was done.", ask, code="approval.decided")
     if not ask.stands:
         later = found.view.boundary.last_ask_of(asked.call)
         now = "" if later is None or later is ask else f" It is asked anew as {later.asked.ask}."
         why = ", ".join(ask.voided) or "it was used"
-        raise ApprovalRefused(f"The question holds no longer ({why}); nothing was done.{now}", code="approval.void")
+        raise _over(f"The question holds no longer ({why}); nothing was done.{now}", later or ask, code="approval.void")
     if seen != ask.hash:
-        raise ApprovalRefused("What was shown is not what is asked now; nothing was done.", code="approval.stale")
+        hint = f"Look at it as it is now, `remit ask {asked.ask}`, and answer that."
+        raise ApprovalRefused(
+            "What was shown is not what is asked now; nothing was done.", code="approval.stale", hint=hint
+        )
     if max(host.clock.latest(), found.view.last_at) > asked.until:
-        raise ApprovalRefused("The time for an answer is over; nothing was done.", code="approval.expired")
+        hint = f"Go on with the run, `remit resume {shlex.quote(found.row.run)} MODULE:FLOW`: it asks anew, or ends."
+        raise ApprovalRefused("The time for an answer is over; nothing was done.", code="approval.expired", hint=hint)
+
+
+def _over(what: str, ask: AskView, *, code: str) -> ApprovalRefused:
+    """It can't be answered any more; ask: what stands in its place, or itself."""
+    return ApprovalRefused(what, code=code, hint=f"See how it stands with `remit ask {ask.asked.ask}`.")
 
 
 def _check_decider(authority: Authority, view: RunView, ask: AskView, by: str, choice: Choice) -> bool:
