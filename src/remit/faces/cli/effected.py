@@ -54,6 +54,7 @@ def resolve(
     call: Annotated[str, typer.Argument(metavar="CALL", help="The effect's call, from `remit effects`.")],
     state: Annotated[Any, typer.Argument(metavar="ok|did-not-happen", parser=_state, help="What became of it.")],
     by: ByOption,
+    *,
     evidence: Annotated[str, typer.Option("--evidence", metavar="TEXT", help="How that is known; it is kept.")],
     outcome: Annotated[
         str | None, typer.Option("--outcome", metavar="JSON", help="Of one that happened: what the flow gets.")
