@@ -365,6 +365,25 @@ def test_a_policy_is_compared_before_it_is_set_and_stricter_rules_hold(desk: Des
     assert "ceiling.exceeded" in desk("why", "r")
 
 
+def test_a_name_in_a_policy_that_no_effect_has_is_told(desk: Desk):
+    """A rule of that name holds for nothing. Where there is nothing to compare with, nothing is told."""
+    file = desk.folder / "policy.toml"
+    file.write_text('version = "1"\nforbid = ["pya", "wire"]\n[ceilings]\n"payy.amount" = 5\n')
+    assert "effect of this name" not in desk("policy", "check", str(file))
+    assert desk.json("policy", "set", str(file), "--by", "user:ops", "--yes")["unheard_of"] == {}
+    told = {"payy": "pay", "pya": "pay", "wire": ""}
+    assert desk.json("policy", "check", str(file), "--flow", "flows:buy")["unheard_of"] == told
+    shown = desk("policy", "check", str(file), "--flow", "flows:buy")
+    assert "pya: no flow that was named has an effect of this name. Is it pay?" in shown
+    assert "pay: no" not in shown
+    file.write_text('version = "2"\nforbid = ["pya"]\n')
+    asked(desk)  # a run that asks about `pay`
+    shown = desk("policy", "set", str(file), "--by", "user:ops", "--yes")
+    assert "pya: no run here, nor a flow that was named, has an effect of this name. Is it pay?" in shown
+    error = desk.json("policy", "check", str(file), "--flow", "flows:nothing", exits=2)["error"]
+    assert error["code"] == "flow.unknown"
+
+
 def test_on_a_terminal_a_policy_is_set_only_after_a_yes(desk: Desk):
     (desk.folder / "policy.toml").write_text(POLICY)
     for answer, status in (("n", 2), ("y", 0)):

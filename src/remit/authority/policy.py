@@ -3,14 +3,16 @@
     policy_from, policy_from_toml    from what people write to facts, refusing what is not understood
     policy_digest                    what judgements and approvals are bound to
     policy_difference                what would change, in words, to be read before it is set
+    unheard_of                       names in it that no known effect has, so that a misspelt rule is told
 
 Whatever the difference does not say has not changed: it is taken over all that a policy holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import timedelta
+from difflib import get_close_matches
 from hashlib import sha256
 from typing import Any
 
@@ -79,6 +81,16 @@ def policy_difference(old: PolicyPin | None, new: PolicyPin) -> list[str]:
     if not lines and encode(old) != encode(new):
         lines.append("  the same rules, written in another order")
     return lines
+
+
+def unheard_of(pin: PolicyPin, known: Collection[str]) -> dict[str, str]:
+    """Names of effects in a policy that no known effect has, each with the known one most like it, or "".
+
+    >>> unheard_of(policy_from({"version": "1", "forbid": ["refnd", "pay"]}), {"refund", "pay"})
+    {'refnd': 'refund'}
+    """
+    named = {*pin.approvals, *pin.ceilings, *pin.forbid} - set(known)
+    return {name: next(iter(get_close_matches(name, sorted(known), n=1)), "") for name in sorted(named)}
 
 
 def _read(data: object) -> PolicyPin:

@@ -23,7 +23,7 @@ from remit.authority.directory import (
 )
 from remit.authority.policy import policy_from
 from remit.engine.people.deciding import Ask, Choice, decide, inbox, read_ask
-from remit.engine.people.effected import Effected, effects
+from remit.engine.people.effected import Effected, effect_names, effects
 from remit.engine.people.resolving import resolve
 from remit.engine.process.standing import act, glance
 from remit.errors import Refused
@@ -150,6 +150,14 @@ class People(Opened):
 
         return await self._act(PolicySet(policy=pin), reason, by, check)
 
+    async def effect_names(self) -> set[str]:
+        """Names of effects that the newest 1,000 runs called, asked about or had rules for.
+
+        A policy is set by name, and nothing refuses a name that no effect has: compare, before a misspelt rule holds
+        for nothing. Reads those runs whole.
+        """
+        return await effect_names(self._ready())
+
     async def authority(self) -> Authority:
         """Directory and policy as they are now, read from their verified journal. Raises AuthorityUnreadable."""
         return await glance(self._ready())
@@ -179,6 +187,7 @@ class People(Opened):
     enable_sync = twin(enable)
     link_sync = twin(link)
     set_policy_sync = twin(set_policy)
+    effect_names_sync = twin(effect_names)
     authority_sync = twin(authority)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from remit.engine.people.newest import newest
 from remit.engine.process.admit import UNBELIEVED, Found, find, is_holder_dead
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
@@ -55,6 +56,17 @@ async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) ->
         except UNBELIEVED:
             continue
     return found[:limit]
+
+
+async def effect_names(host: Host) -> set[str]:
+    """Declared names of effects that the newest runs called, asked about or had rules for."""
+    found: set[str] = set()
+    async for view in newest(host):
+        if view is not None:
+            found.update(effect.intended.effect for effect in view.boundary.effects.values())
+            found.update(ask.asked.bound.effect for ask in view.boundary.asks.values())
+            found.update(view.opened.contract.effects)
+    return found - {""}  # a question of the flow's own is about none
 
 
 def _of(found: Found) -> list[Effected]:

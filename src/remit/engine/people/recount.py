@@ -11,13 +11,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from remit.engine.boundary.question import is_shared
-from remit.engine.process.admit import UNBELIEVED, read_stored, verify
+from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
 from remit.facts.view import RunView
-from remit.store.protocol import Checkup, RunFilter, RunRow
+from remit.store.protocol import Checkup
 
-RUNS_MAX = 1_000
-PAGE = 200
 TRIES = 3  # runs go on while they are counted
 NAMED_MAX = 5
 
@@ -35,7 +33,7 @@ class _Told:
 
 
 async def recount(host: Host) -> list[Checkup]:
-    """Two findings: ceilings, business keys. Reads the newest RUNS_MAX runs of this tenant."""
+    """Two findings: ceilings, business keys. Reads the newest runs of this tenant."""
     for _ in range(TRIES):
         told = await _count(host)
         less = [scope for scope, used in told.used.items() if await host.store.read_used(host.tenant, scope) < used]
@@ -54,24 +52,10 @@ async def recount(host: Host) -> list[Checkup]:
 
 
 async def _count(host: Host) -> _Told:
-    told, before = _Told(), None
-    while told.runs < RUNS_MAX:
-        rows = await host.store.list_rows(RunFilter(host.tenant, limit=PAGE, before_key=before))
-        for row in rows:
-            _add(told, await _view(host, row))
-        if len(rows) < PAGE:
-            break
-        before = rows[-1].run_key
+    told = _Told()
+    async for view in newest(host):
+        _add(told, view)
     return told
-
-
-async def _view(host: Host, row: RunRow) -> RunView | None:
-    if row.quarantined:
-        return None
-    try:
-        return verify(host.store.ledger.origin, await read_stored(host, row.run))
-    except UNBELIEVED:
-        return None
 
 
 def _add(told: _Told, view: RunView | None) -> None:

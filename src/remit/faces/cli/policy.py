@@ -9,13 +9,14 @@ import typer
 from rich.console import Group
 
 from remit.authority.directory import Authority
-from remit.authority.policy import policy_difference, policy_from_toml
-from remit.errors import Refused
+from remit.authority.policy import policy_difference, policy_from_toml, unheard_of
+from remit.errors import Refused, RemitError
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, app, command, nothing, taking
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice
+from remit.faces.cli.target import effects_of
 from remit.faces.documents import policy_document
 from remit.faces.runtime import Runtime
 from remit.faces.written import text_of
@@ -25,6 +26,10 @@ from remit.facts.rules import PolicyPin
 policy = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(policy, name="policy")
 
+FlowsOption = Annotated[
+    list[str] | None,
+    typer.Option("--flow", metavar="MODULE:FLOW", help="Compare with its effects' names; may be given again."),
+]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, as TOML.")]
 
 _STYLES = {"+": "green", "-": "red", " ": "yellow"}
@@ -52,18 +57,21 @@ def set_(
     by: ByOption,
     reason: ReasonOption = "",
     is_yes: Annotated[bool, typer.Option("--yes", help="Set it without being asked.")] = False,
+    flows: FlowsOption = None,
 ) -> None:
     """Set the policy that FILE states. What would change is shown first."""
 
-    def first() -> PolicyPin:
+    def first() -> tuple[PolicyPin, set[str]]:
         check_principal(by, "principal")
-        return _read(file)
+        return _read(file), effects_of(flows or ())
 
-    async def ask(rt: Runtime, voice: Voice, pin: PolicyPin) -> int:
+    async def ask(rt: Runtime, voice: Voice, given: tuple[PolicyPin, set[str]]) -> int:
+        pin, known = given
         authority = await rt.authority()
         changes = policy_difference(authority.policy, pin)
+        unknown = _unheard_of(pin, known | await rt.effect_names())
         if not voice.is_json:
-            voice.answer(None, _changes(changes))
+            voice.answer(None, _changes(changes), *_told(unknown, "no run here, nor a flow that was named,"))
         if not is_yes and not voice.is_attended:
             raise Refused(
                 "Nobody sits at a terminal to say yes to that; nothing was done.",
@@ -75,26 +83,39 @@ def set_(
             return Exit.REFUSED
         version = await rt.set_policy(pin, by=by, reason=reason, over=authority.policy_digest)
         told = cell(f"Policy {pin.version} holds, from version {version} of the directory on.")
-        voice.answer(policy_document(pin) | {"authority": version, "changes": changes}, told)
+        voice.answer(policy_document(pin) | {"authority": version, "changes": changes, "unheard_of": unknown}, told)
         return Exit.OK
 
     act(manner, ask, first=first, may_create=True)
 
 
 @command("check", group=policy, has_store=False)
-def check(manner: Manner, file: FileArgument) -> None:
+def check(manner: Manner, file: FileArgument, flows: FlowsOption = None) -> None:
     """Say what FILE would set, without a store. Changes nothing."""
     voice = Voice(is_json=manner.is_json)
     try:
         pin = _read(file)
-    except Refused as refusal:
+        unknown = _unheard_of(pin, effects_of(flows or ()))
+    except RemitError as refusal:
         voice.complain(refusal)
         raise typer.Exit(refusal.exit_status) from None
-    voice.answer(policy_document(pin), _rules(pin))
+    told = _told(unknown, "no flow that was named")
+    voice.answer(policy_document(pin) | {"unheard_of": unknown}, _rules(pin), *told)
 
 
 def _read(file: Path) -> PolicyPin:
     return policy_from_toml(text_of(file, code="policy.file"))
+
+
+def _unheard_of(pin: PolicyPin, known: set[str]) -> dict[str, str]:
+    """Names that may be misspelt; nothing where there is nothing to compare them with."""
+    return unheard_of(pin, known) if known else {}
+
+
+def _told(unknown: dict[str, str], nobody: str) -> list[Shown]:
+    likely = {name: f" Is it {like}?" if like else "" for name, like in unknown.items()}
+    told = [f"{name}: {nobody} has an effect of this name.{like}" for name, like in likely.items()]
+    return [cell(words, "yellow") for words in told]
 
 
 def _shown(authority: Authority) -> Shown:

@@ -6,10 +6,13 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from remit.engine.declared.flow import Flow
+from remit.engine.declared.sink import Outward
 from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
 from remit.facts.names import check_id, check_principal
@@ -55,6 +58,17 @@ def flow_of(named: str) -> Flow[Any]:
         there = sorted(name for name, value in vars(module).items() if isinstance(value, Flow))
         told = f"it has {', '.join(there)}" if there else "it has no flow"
         raise _unknown(f"{module_name!r} has no flow {flow_name!r}; {told}. Nothing was done.")
+    return found
+
+
+def effects_of(flows: Iterable[str]) -> set[str]:
+    """Names of the effects that these flows have: in their modules, in what those import, and in their contracts."""
+    found: set[str] = set()
+    for flow in map(flow_of, flows):
+        names = getattr(flow.fn, "__globals__", {})
+        spaces = [names, *(vars(value) for value in names.values() if isinstance(value, ModuleType))]
+        found |= {value.name for space in spaces for value in space.values() if isinstance(value, Outward)}
+        found |= set(flow.contract.effects)
     return found
 
 
