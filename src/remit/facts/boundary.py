@@ -46,7 +46,7 @@ class EffectView:
     intended: EffectIntended  # the newest; a resent call has several under one key
     intention: str  # hash of that entry
     at: int  # microseconds UTC
-    seq: int  # of that entry
+    begun: int  # seq of the first intention of this call: one that is sent again goes on, and does not begin
     attempt: int  # epoch of the attempt that called
     judgement: bytes  # body of the GateJudged before it: of thousands of effects one is looked at, if any
     request: bytes
@@ -175,9 +175,10 @@ class Boundary:
         return list(self._in_doubt)
 
     @property
-    def waiting(self) -> list[str]:
-        """Names of calls whose newest question stands."""
-        return [call for call, ask in self._asked_last.items() if ask.stands]
+    def unfinished(self) -> dict[str, int]:
+        """Calls to which the flow has to come again, by the seq at which they began: in doubt, or with a question."""
+        asked = {call: ask.seq for call, ask in self._asked_last.items() if ask.stands}
+        return asked | {name: self.effects[name].begun for name in self._in_doubt}
 
     @property
     def is_awaiting(self) -> bool:
@@ -290,6 +291,7 @@ class Boundary:
             raise Illegal("an effect that was settled is intended again")
         if before is not None and before.intended.key != fact.key:
             raise Illegal("an effect is intended again under another key")
+        same = before if before is not None and (before.settled is None or before.settled.goes_on) else None
         is_resent = before is not None and before.settled is None and before.intended.ask == fact.ask
         if fact.ask and not is_resent:
             self._use(fact.ask, fact.item, header.name)
@@ -302,7 +304,7 @@ class Boundary:
             intended=fact,
             intention=entry.hash,
             at=header.at,
-            seq=header.seq,
+            begun=header.seq if same is None else same.begun,
             attempt=header.epoch,
             judgement=_JUDGED.write(permitted),
             request=entry.value,

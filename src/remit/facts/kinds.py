@@ -122,6 +122,11 @@ class EffectSettled(Fact, frozen=True, kw_only=True):
     state: Literal["ok", "failed", "did_not_happen"]
     took: int = 0  # microseconds
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether its call is judged anew, unseen by the flow: a doubt that ended in "did not happen"."""
+        return self.state == "did_not_happen" and bool(self.found)
+
 
 class EffectRefused(Fact, frozen=True, kw_only=True):
     """The answer to this call was no, and the flow was told; the value is {"detail": why, in words}."""

@@ -12,7 +12,6 @@ from remit.errors import Tampered
 from remit.facts.boundary import Boundary, Illegal
 from remit.facts.chain import Journal, Read, tampered
 from remit.facts.entry import Identity
-from remit.facts.fact import Fact
 from remit.facts.kinds import (
     ApprovalUsed,
     AttemptStarted,
@@ -58,11 +57,6 @@ class Recorded:
         """Whether it is known that nothing came of it, so that it runs again where its failure left the flow."""
         fact = self.fact
         return isinstance(fact, StepFailed) or (isinstance(fact, EffectSettled) and fact.state == "did_not_happen")
-
-
-def _goes_on(fact: Fact | None) -> bool:
-    """Whether the call goes on: a doubt that ended in "did not happen" is judged anew, unseen by the flow."""
-    return isinstance(fact, EffectSettled) and fact.state == "did_not_happen" and bool(fact.found)
 
 
 @dataclass(slots=True)
@@ -171,7 +165,9 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         if isinstance(fact, EffectIntended) and header.name in view.calls and view.calls[header.name].may_run_again:
             del view.calls[header.name]
         elif isinstance(fact, Completion):
-            if not ((isinstance(fact, EvidenceTaken) and fact.again) or _goes_on(fact)):
+            if not (
+                (isinstance(fact, EvidenceTaken) and fact.again) or (isinstance(fact, EffectSettled) and fact.goes_on)
+            ):
                 _complete(view, entry, fact)
         elif isinstance(fact, RunParked):
             _park(view, entry, fact)
@@ -197,7 +193,7 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
     name = header.name
     if name is None or name in view.calls:
         raise _illegal(view, entry, f"{name!r} completed a second time")
-    begun = view.boundary.effects[name].seq if isinstance(fact, EffectSettled) else 0
+    begun = view.boundary.effects[name].begun if isinstance(fact, EffectSettled) else 0
     view.calls[name] = Recorded(name, header.seq, fact, entry.value, begun)
 
 

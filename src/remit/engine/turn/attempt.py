@@ -72,7 +72,7 @@ class Attempt:
         self.halted: Halt | None = None
         self.times_too_late = 0  # calls that came after that
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
-        self.unasked = {*view.boundary.in_doubt, *view.boundary.waiting}  # calls that the flow has to come to again
+        self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
         self.let_go: set[str] = set()  # effects under way that the flow gave up, other than by losing a race
         calls = view.calls.values()
         self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
@@ -81,7 +81,7 @@ class Attempt:
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.failed = {c.name for c in calls if c.may_run_again}
         self.ridden = {c.name: c for c in calls if c.is_ridden}
-        self.replay = Replay([c for c in calls if not c.is_ridden], self._refuse, main=main)
+        self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, main=main)
         self.parking = Parking(self.halt)
 
     def start(self, fact: AttemptStarted) -> None:
@@ -101,7 +101,8 @@ class Attempt:
         self.check_open()
         if not self.view.fits(name, kind):
             self.disagree((name,), (f"{name} as {kind}",))
-        self.unasked.discard(name)
+        if name in self.unasked:
+            self.replay.come_to(name)
         if not self.replay.has(name):
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
         if self.replay.is_over and not self.replay.has(name):
@@ -138,17 +139,22 @@ class Attempt:
         to the old question would be lost, and with it perhaps a no.
         """
         self.check_may_begin(wish.name)
-        for pause in (*[0.0] * _HOPS, STILL_SECONDS):
-            if not self.unasked:
-                break
-            await asyncio.sleep(pause)
-            self.check_open()
+        if self.unasked:
+            await self.until_asked()
         if self.unasked and wish.name not in self.view.boundary.effects:
             self.disagree(tuple(sorted(self.unasked)), (wish.name,))
         if self.let_go:
             # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
             # is awaited; the next turn finds it recorded and goes another way.
             self.stop(Again())
+
+    async def until_asked(self) -> None:
+        """Give calls that were named side by side a moment to come to what was asked or intended before."""
+        for pause in (*[0.0] * _HOPS, STILL_SECONDS):
+            if not self.unasked:
+                break
+            await asyncio.sleep(pause)
+            self.check_open()
 
     def check_open(self) -> None:
         """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""

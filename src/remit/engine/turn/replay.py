@@ -9,6 +9,9 @@ recorded is left, the oldest recorded call that was asked for is delivered out o
 when none was asked for, code and journal disagree, and the attempt is refused before
 anything is run or written.
 
+A race ends where it ended: not before the flow came to each question and each doubt that began before that. A loser
+that was let go earlier would never come to them, and code that did not change would be refused.
+
 An effect that was under way when a race ended may have been a loser's. The journal has what became
 of it, and code that did not change may come to it or not, so nobody waits for it to be asked for.
 
@@ -42,6 +45,7 @@ Mismatch = Callable[[tuple[str, ...], tuple[str, ...]], None]
 class Replay:
     """The recorded calls that were not delivered yet, given in order of seq. Belongs to the attempt's event loop.
 
+    unasked: calls that are not over, by the seq at which they began; each is taken out when the flow comes to it.
     on_mismatch: told the recorded names left over and the new names asked for; must then `stop` this replay.
     main: the task that runs the flow; None for a plain flow, whose thread waits whenever a call does.
     """
@@ -61,14 +65,20 @@ class Replay:
         "_order",
         "_passed",
         "_still_from",
+        "_unasked",
         "_waiting",
         "is_over",
     )
 
     def __init__(
-        self, recorded: Iterable[Recorded], on_mismatch: Mismatch, *, main: asyncio.Task[Any] | None = None
+        self,
+        recorded: Iterable[Recorded],
+        unasked: dict[str, int],
+        on_mismatch: Mismatch,
+        *,
+        main: asyncio.Task[Any] | None = None,
     ) -> None:
-        self._order = list(recorded)
+        self._order, self._unasked = list(recorded), unasked
         self._left = {r.name: r for r in self._order}
         self._at = 0  # the oldest that was not delivered
         self._optional: set[str] = set()  # may be asked for, and need not be
@@ -97,7 +107,7 @@ class Replay:
             if not self.is_over:
                 await self._wait(self._waiting, name, is_whole=self.is_whole())
             return None
-        if name in self._passed or self._order[self._at] is recorded:
+        if name in self._passed or (self._order[self._at] is recorded and not self._is_early(recorded)):
             self._deliver(recorded)
             return recorded
         try:
@@ -107,6 +117,13 @@ class Replay:
                 self._deliver(recorded)  # it was cancelled while it waited, so the code did ask for it
             self._given.discard(name)
             self._end_when_all_received()
+
+    def come_to(self, name: str) -> None:
+        """The flow came to this call, which is not over."""
+        del self._unasked[name]
+        if not self.is_over:
+            self._moves += 1
+            self._go_on()
 
     async def until_over(self, name: str) -> None:
         """Wait until everything recorded was delivered; `name` is a new call, beside which the flow's tasks go on."""
@@ -146,13 +163,16 @@ class Replay:
     def _deliver(self, recorded: Recorded) -> None:
         """Count a completion as delivered, and hand out those that follow it and were asked for already."""
         self._moves += 1
-        left, order = self._left, self._order
         self._count(recorded)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        left, order = self._left, self._order
         while self._at < len(order):
             following = order[self._at]
             if following.name in left:
                 asked = self._asked.get(following.name)
-                if asked is not None and not asked.done():
+                if asked is not None and not asked.done() and not self._is_early(following):
                     self._give(asked, following)
                     self._count(following)
                 elif following.name in self._optional:
@@ -161,6 +181,10 @@ class Replay:
                     return
             self._at += 1
         self._end_when_all_received()
+
+    def _is_early(self, recorded: Recorded) -> bool:
+        """Whether a race would end before what began before its end was come to."""
+        return recorded.kind == "RaceWon" and any(begun < recorded.seq for begun in self._unasked.values())
 
     def _count(self, recorded: Recorded) -> None:
         del self._left[recorded.name]

@@ -4,8 +4,9 @@
     first    the winner is recorded; a loser is cancelled and may not begin any more
 
 Which call finished first is chance, so it is written down. On replay the winner comes from
-the journal, after every completion that came before it was delivered; a loser that has
-nothing recorded is still held back by the replay when the race ends, and so never begins.
+the journal, after every completion that came before it was delivered, and every question
+or doubt that began before it was come to; a loser that has nothing recorded is still held
+back by the replay when the race ends, and so never begins.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) ->
             race.decide(marks, winner)
             # What is recorded and left happened beside the race, for after it the journal would have its end.
             await attempt.replay.until_over(name)
+            if attempt.unasked:
+                await attempt.until_asked()  # by a loser, whose question or doubt is come to before it is let go
             attempt.check_open()
             race.check_not_lost()
             attempt.ride("RaceWon", write(RaceWon(of=len(tasks), winner=winner)), name=name)
