@@ -6,6 +6,8 @@ read again, and what was done to it from outside is refused before anything is p
 
 from __future__ import annotations
 
+import copy
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -16,14 +18,15 @@ from remit.engine.people.post import Letter, post
 from remit.engine.process import incidents
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import act
-from remit.facts.entry import Pen, entry_hash
+from remit.facts.entry import HEADER, Pen, entry_hash
 from remit.facts.kinds import CancelAsked, PolicySet, RoleGranted, write
 from remit.facts.names import AUTHORITY, INCIDENTS
 from remit.facts.rules import PolicyPin
 from tests.attack.siege import VICTIM, Siege
 from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
 from tests.support.journal import SALT, identity_of
-from tests.support.office import BUYER, DORA, ORDER, ROOT, Office, answer, staffed
+from tests.support.office import BUYER, DORA, ORDER, ROOT, RUN, Office, answer, staffed
 from tests.support.vault import Vault
 
 # -- what can't be read again is not written --------------------------------------------------------------------------
@@ -217,6 +220,69 @@ async def set_one_aside(rt: remit.Runtime) -> None:
     office = Office(resume="anyone")
     await office.go(rt, "r-0")
     await incidents.quarantine(rt._ready(), (await rt.read("r-0")).row, remit.Tampered("For a trial."))
+
+
+# -- its newest entries gone -----------------------------------------------------------------------------------------
+
+
+async def test_a_run_remembers_how_long_the_directory_was(lasting: Storage):  # proves: GATE-5, LOG-4
+    """The policy that asks for the cfo is cut off with the row's head. A process that comes later finds a directory
+    that verifies, and a run that was judged by more of it."""
+    office, vault = Office(), Vault(lasting.make(None))
+    async with lasting.open() as rt:
+        await staffed(rt)
+        await office.go(rt, "r-0")  # before there was a policy
+        await rt.set_policy({"version": "1", "approvals": {"pay": {"roles": ["cfo"], "within": "1h"}}}, by=ROOT)
+        await office.go(rt)
+        ask = next(ask for ask in await rt.inbox() if ask.run == RUN)
+        with pytest.raises(remit.ApprovalRefused):
+            await answer(rt, ask=ask)
+    whole = await vault.read()
+    wrong = copy.deepcopy(whole[AUTHORITY])
+    gone = wrong.main.pop()
+    wrong.row |= {"head": bytes.fromhex(HEADER.read(gone.header).prev), "seq": wrong.row["seq"] - 1}
+    await vault.write({AUTHORITY: wrong})
+
+    async with lasting.open() as rt:
+        assert await rt.verify(AUTHORITY) is None
+        outcome = await office.go(rt)
+        assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "gate", "authority.behind")
+        assert "rests on 6 entries of 'remit:authority', which has 5" in outcome.reason
+        for call in (answer(rt, ask=ask), rt.judge(RUN, office.flow)):
+            with pytest.raises(remit.AuthorityUnreadable) as refused:
+                await call
+            assert refused.value.code == "authority.behind"
+        assert (await office.go(rt, "r-0")).waits_for == "approval"  # nothing says so of this one
+    assert office.sent == []
+
+    await vault.write({AUTHORITY: whole[AUTHORITY]})
+    async with lasting.open() as rt:
+        assert (await office.go(rt)).waits_for == "approval"
+
+
+async def test_a_run_remembers_how_much_was_posted_when_it_was_judged(
+    lasting: Storage, clock: MovedClock
+):  # proves: LOG-4
+    """A yes that was found too late is cut off with the row's head, so that the question would be open again."""
+    office, vault = (
+        Office(remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=1)))),
+        Vault(lasting.make(None)),
+    )
+    async with lasting.open(clock=clock) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        clock.move(timedelta(hours=2))
+        assert (await office.go(rt)).waits_for == "approval"
+    ledger = await vault.read()
+    kept = ledger[RUN]
+    kept.row |= {"post_head": bytes.fromhex(HEADER.read(kept.post.pop().header).prev), "post_seq": 0}
+    await vault.write({RUN: kept})
+    async with lasting.open(clock=clock) as rt:
+        with pytest.raises(remit.Tampered, match="lane post, which has 0") as refused:
+            await office.go(rt)
+        assert refused.value.code == "chain.move"
+    assert office.sent == []
 
 
 # -- another journal in its place -------------------------------------------------------------------------------------

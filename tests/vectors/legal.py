@@ -23,9 +23,11 @@ class Boundary:
         self._decisions: list[tuple[Fields, str]] = []
         self._resolved: dict[str, tuple[Fields, str]] = {}  # by intention
         self._judged: Fields | None = None  # the question of the newest judgement that was not `resume`
+        self._posts, self._posts_read = 0, 0  # of lane post: what is there, and what was judged by
         self._permitted: tuple[str, Fields] | None = None  # the call that was let pass, and the question
 
     def take_post(self, kind: str, body: Fields, hash_: str) -> None:
+        self._posts += 1
         if kind == "ApprovalDecided":
             self._decisions.append((body, hash_))
         elif kind == "DoubtResolved":
@@ -62,6 +64,9 @@ class Boundary:
         question = body["question"]
         effect = question.get("effect")
         _demand(effect is None or effect["name"] == header["name"])
+        read, is_end = question.get("post", 0), body["verdict"]["decision"] == "abandon"
+        _demand(read <= self._posts and (is_end or read >= self._posts_read))
+        self._posts_read = max(self._posts_read, read)
         if body["verdict"]["decision"] != "resume":
             self._judged = question
         elif effect is not None:

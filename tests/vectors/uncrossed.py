@@ -230,6 +230,22 @@ def _intended_in_post() -> Purchase:
     return p
 
 
+def _judged_by_more_posts() -> Purchase:
+    p = Purchase()
+    p.posted = 1
+    p.w.add(p.judged(p.crossing("send", b"1", effect="send", is_asked=False), wanted="unknown"), name="send")
+    return p
+
+
+def _judged_by_fewer_posts() -> Purchase:
+    p = Purchase()
+    p.w.post(kinds.SignalSent(), name="note", value=b"1")
+    crossing = p.crossing("send", b"1", effect="send", is_asked=False)
+    for p.posted in (1, 0):
+        p.w.add(p.judged(crossing, wanted="unknown"), name="send")
+    return p
+
+
 def _intended(crossing: Crossing) -> kinds.EffectIntended:
     return kinds.EffectIntended(
         authority=AUTHORITY,
@@ -268,4 +284,6 @@ _STORIES = [
     ("an end while an effect is in doubt", _ended_in_doubt),
     ("a decision in lane main", _answered_in_main),
     ("an intention in lane post", _intended_in_post),
+    ("a judgement by more of lane post than there is", _judged_by_more_posts),
+    ("a judgement by less of lane post than one before it", _judged_by_fewer_posts),
 ]

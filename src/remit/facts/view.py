@@ -28,6 +28,7 @@ from remit.facts.kinds import (
     ValueDrawn,
 )
 from remit.facts.machine import KINDS, POSTED, VALUED, CallKind, Status, move
+from remit.facts.reach import Reach
 
 Completion = StepDone | StepFailed | ValueDrawn | RaceWon | EffectSettled | EffectRefused | ApprovalUsed | EvidenceTaken
 
@@ -75,6 +76,7 @@ class RunView:
     parked: RunParked | None = None  # why it waits; None while it does not
     ended: RunEnded | None = None
     boundary: Boundary = field(default_factory=Boundary)
+    reach: Reach = field(default_factory=Reach)  # as it was when the journal was read
     post_seq: int = 0  # entries of lane post that are folded in
     last_value: bytes | None = None  # of RunParked or RunEnded
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
@@ -123,6 +125,7 @@ def fold(identity: Identity, journal: Journal) -> RunView:
             raise tampered(identity, "chain.move", f"{entry.header.kind} in lane post", "post", entry.header.seq)
         view.last_at = max(view.last_at, entry.header.at)
         view.boundary.take_post(entry)
+        view.reach.take_post(entry.fact, entry.header.seq)
         view.post_seq = entry.header.seq
     for entry in journal.main:
         status = _step(view, entry, status)
@@ -161,6 +164,8 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
             _cross(view, entry)
         _complete(view, entry, fact)
     else:
+        if fault := view.reach.take(fact):
+            raise _illegal(view, entry, fault)
         _cross(view, entry)
         if isinstance(fact, EffectIntended) and header.name in view.calls and view.calls[header.name].may_run_again:
             del view.calls[header.name]

@@ -52,6 +52,7 @@ class MemoryStore(Opened):
     """A store in this object; see the protocol. clock: replaces this machine's clock, and the ledger says so."""
 
     transacts: Literal["", "plain", "awaited"] = ""
+    keeps_own: bool = True
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         super().__init__()

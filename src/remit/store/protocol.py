@@ -275,6 +275,7 @@ class Store(Protocol):
 
     url: str
     transacts: Literal["", "plain", "awaited"]  # how `transact` calls `build`; "" where it can't
+    keeps_own: bool  # whether journals of Remit's own outlive this opening, as the runs do that rest on them
 
     @property
     def ledger(self) -> Ledger: ...

@@ -12,6 +12,7 @@ from remit.store.protocol import Store
 
 READS = frozenset(
     {
+        "keeps_own",
         "ledger",
         "list_asks",
         "list_rows",

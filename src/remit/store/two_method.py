@@ -66,6 +66,8 @@ class TwoMethodStore(MemoryStore):
     clock: replaces this machine's clock.
     """
 
+    keeps_own = False
+
     def __init__(self, keeper: Any, *, clock: Clock | None = None) -> None:
         super().__init__(clock=clock)
         for name in ("load", "save"):

@@ -15,7 +15,7 @@ from remit.engine.process.admit import Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.reserved import TRIES
 from remit.engine.process.salt import draw_salt
-from remit.engine.process.standing import look
+from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.closing import AttemptClosed
 from remit.errors import LeaseLost, Moved, Refused, StoreUnavailable
 from remit.facts import kinds
@@ -52,6 +52,8 @@ async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter
         host.clock.check()
         found = await find(host, run)
         _check_open(found)
+        if is_fenced:
+            check_not_behind(host, found.view)
         letter = write(found)
         fence = host.standing.fence if is_fenced else None
         try:

@@ -23,6 +23,7 @@ from remit.errors import AuthorityUnreadable, JournalNewer, Tampered
 from remit.facts.entry import Identity
 from remit.facts.fact import Fact
 from remit.facts.names import AUTHORITY
+from remit.facts.view import RunView
 from remit.store.protocol import Peek, RunRow, Stored, Unit
 
 
@@ -44,6 +45,17 @@ async def look(host: Host) -> Authority:
         async with standing.lock:
             await _read(host, peek)
     return standing.authority
+
+
+def check_not_behind(host: Host, view: RunView) -> None:
+    """Raises AuthorityUnreadable where this run was judged by more of the directory than there is: its tail is gone.
+
+    Of a store that keeps the directory for one opening alone nothing is known of the one before it.
+    """
+    known, seen = host.standing.authority.version, view.reach.authority
+    if seen > known and host.store.keeps_own:
+        words = f"Run {view.identity.run!r} rests on {seen} entries of {AUTHORITY!r}, which has {known}"
+        raise AuthorityUnreadable(f"{words}; nothing was done.", code="authority.behind")
 
 
 async def glance(host: Host) -> Authority:

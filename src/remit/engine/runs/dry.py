@@ -16,7 +16,7 @@ from remit.engine.boundary.question import question_of, resume_question
 from remit.engine.declared.flow import Flow
 from remit.engine.process.admit import Found
 from remit.engine.process.host import Host
-from remit.engine.process.standing import glance
+from remit.engine.process.standing import check_not_behind, glance
 from remit.engine.runs.rehearsal import rehearse_to
 from remit.facts.judgement import Finding, Question, Verdict
 
@@ -38,6 +38,7 @@ class Judged:
 async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     """What the gate would say of this run. Raises FlowMismatch, AuthorityUnreadable."""
     await glance(host)
+    check_not_behind(host, found.view)
     rehearsed = await rehearse_to(host, flow, found)
     wish, turn = rehearsed.wish, rehearsed.turn
     question = resume_question(turn) if wish is None else await question_of(turn, wish)

@@ -17,7 +17,7 @@ from remit.authority.gate import outcome_of
 from remit.engine.boundary.crossing import may_go_on
 from remit.engine.boundary.settling import take_words
 from remit.engine.process.outcome import Outcome, detail
-from remit.engine.process.standing import look
+from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
 from remit.engine.turn.posts import cancelled, notice
@@ -47,6 +47,7 @@ async def begin(turn: Turn, *, is_new: bool) -> Outcome | Again | None:
     if not is_new:
         try:
             await look(turn.host)
+            check_not_behind(turn.host, turn.attempt.view)
         except AuthorityUnreadable as exc:
             return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
         turn.host.clock.check()

@@ -80,6 +80,7 @@ class PostgresStore(Opened):
     """
 
     transacts: Literal["", "plain", "awaited"] = "awaited"
+    keeps_own: bool = True
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         super().__init__()

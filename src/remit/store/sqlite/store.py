@@ -73,6 +73,7 @@ class SqliteStore(Opened):
     """
 
     transacts: Literal["", "plain", "awaited"] = "plain"
+    keeps_own: bool = True
 
     def __init__(
         self, url_or_path: str | os.PathLike[str], *, clock: Clock | None = None, beside: bool = False
