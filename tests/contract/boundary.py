@@ -352,6 +352,9 @@ class BoundaryContract:
         assert await listed(role="buyer") == ["a-0", "a-1", "a-3"]
         assert await listed(role="director") == ["a-1", "a-2"]
         assert await listed(role="direct") == []
+        for beyond in (2**63 - 1, 2**63, 10**23):
+            assert await listed(limit=beyond, after=-beyond) == await listed()
+            assert await listed(after=beyond) == await listed(limit=-beyond) == []
         page = await store.list_asks(AskFilter(TENANT, role="buyer", limit=2))
         assert [row.ask for row in page] == ["a-0", "a-1"]
         assert await listed(role="buyer", after=page[-1].number) == ["a-3"]

@@ -503,6 +503,10 @@ class StoreContract:
         assert "r-3" not in await listed(quarantined=False)
         assert await listed(limit=2) == ["r-5", "r-4"]
         assert await listed(limit=2, before_key=(await row_of(store, "r-4")).run_key) == ["r-3", "r-2"]
+        everything = await listed(limit=99)
+        for beyond in (2**63 - 1, 2**63, 10**23):
+            assert await listed(limit=beyond, before_key=beyond) == everything
+            assert await listed(limit=-beyond) == await listed(limit=9, before_key=-beyond) == []
         assert (await store.list_rows(RunFilter(TENANT, limit=1)))[0].run == "r-5"  # the incidents are no run
         assert await store.list_rows(RunFilter(TENANT, run_prefix="remit:")) == []
         assert [r.run for r in await store.list_rows(RunFilter(TENANT, status="completed"))] == ["r-2", "r-1"]

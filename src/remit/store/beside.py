@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, RunRow, Unit
+from remit.store.tables import fitted
 
 Held = tuple[int, KeyRow]  # run key and call that hold a business key
 Place = tuple[str, str]  # tenant, and a key, a scope or an ask
@@ -123,10 +124,10 @@ class Beside:
     def list_asks(self, which: AskFilter) -> list[AskRow]:
         """Of what is believed; goes through all questions there ever were."""
         found = [row for (tenant, _), row in self.asks.items() if tenant == which.tenant and _matches(row, which)]
-        return sorted(found, key=lambda row: row.number)[: max(which.limit, 0)]
+        return sorted(found, key=lambda row: row.number)[: fitted(which.limit)]
 
     def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
-        return [row for row in self.outbox if row.number > after][: max(limit, 0)]
+        return [row for row in self.outbox if row.number > after][: fitted(limit)]
 
     def whole(self) -> tuple[dict[Place, Held], dict[Place, int], dict[Place, AskRow], list[OutboxRow]]:
         """Keys, ceilings, questions and announcements of this layer and all below."""

@@ -21,6 +21,7 @@ from remit.clock import Clock, SystemClock
 from remit.errors import Refused, StoreClosed
 from remit.facts.names import RESERVED_PREFIX
 from remit.store.batch import Answers, Committer, GroupCommit
+from remit.store.checkups import of_runs
 from remit.store.opened import Opened
 from remit.store.protocol import (
     AskFilter,
@@ -60,15 +61,8 @@ class MemoryStore(Opened):
         self.counters = Counters()
         self._clock: Clock = clock or SystemClock()
         self._clock_word: Literal["database", "given"] = "database" if clock is None else "given"
-        self._ledger: Ledger | None = None
         self._state, self._lock = State(), threading.Lock()
         self._group: GroupCommit
-
-    @property
-    def ledger(self) -> Ledger:
-        if self._ledger is None:
-            raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
-        return self._ledger
 
     async def exists(self) -> bool:
         return True
@@ -233,10 +227,4 @@ def findings_of(state: State, now: int) -> list[Checkup]:
     """What `doctor` says of the runs themselves."""
     rows = [kept.row for kept in state.runs.values() if not kept.row.run.startswith(RESERVED_PREFIX)]
     stale = sum(row.worker is not None and not row.quarantined and row.lease_until <= now for row in rows)
-    quarantined = sum(row.quarantined for row in rows)
-    hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
-    left = "None goes on by itself: the next call with its id takes it over." if stale else ""
-    return [
-        Checkup("runs", not quarantined, f"{len(rows):,} runs, {quarantined:,} in quarantine", hint),
-        Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),
-    ]
+    return of_runs(runs=len(rows), quarantined=sum(row.quarantined for row in rows), stale=stale)

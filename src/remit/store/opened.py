@@ -1,4 +1,7 @@
-"""Opened: who may use a store that is open, which is the process and the event loop that opened it."""
+"""Opened: who may use a store that is open, which is the process and the event loop that opened it.
+
+What it learned of its ledger it knows for good.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import os
 
 from remit.errors import StoreClosed
+from remit.store.protocol import Ledger
 
 
 class Opened:
@@ -14,6 +18,14 @@ class Opened:
     def __init__(self) -> None:
         self._is_open, self._pid = False, os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._ledger: Ledger | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        """Raises StoreClosed before it was ever opened."""
+        if self._ledger is None:
+            raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
+        return self._ledger
 
     def _check_process(self) -> None:
         """For what may come from another thread's loop. Raises StoreClosed: closed, or opened before a fork."""

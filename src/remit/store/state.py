@@ -20,6 +20,7 @@ from remit.facts.machine import OPEN
 from remit.facts.names import RESERVED_PREFIX
 from remit.store.beside import Beside
 from remit.store.protocol import Claim, Loss, Opening, Renewal, RunFilter, RunRow, Stored, Unit, WorkerRow
+from remit.store.tables import fitted
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class State:
 
     def list_rows(self, which: RunFilter) -> list[RunRow]:
         rows = (kept.row for kept in reversed(self.runs.values()))
-        return list(islice((row for row in rows if _matches(row, which)), max(which.limit, 0)))
+        return list(islice((row for row in rows if _matches(row, which)), fitted(which.limit)))
 
 
 class Draft:

@@ -7,9 +7,18 @@ salt and no value.
 
 from __future__ import annotations
 
-from remit.facts.entry import Entry
+from remit.facts.entry import Entry, Lane
 
+LANES: dict[Lane, int] = {"main": 0, "post": 1}  # as the column `lane` has them
 INLINE_BYTES_MAX = 256 * 1024  # a longer value stands beside its entry
+NUMBER_MAX = 2**63 - 1  # the largest key, number or amount that a column holds
+CHARACTER_LAST = "\U0010ffff"  # is no character, so no id holds it
+EVERYBODY = ""  # the role under which every open question is listed
+
+
+def fitted(number: int) -> int:
+    """The nearest of 0 to NUMBER_MAX: what rows are compared with, or counted up to, may be beyond all of them."""
+    return min(max(number, 0), NUMBER_MAX)
 
 
 def is_large(entry: Entry) -> bool:

@@ -15,9 +15,9 @@ from typing import Any
 
 from remit.facts.entry import Entry
 from remit.store.postgres.connection import Connection
-from remit.store.postgres.rows import LANES, Q
+from remit.store.postgres.rows import Q
 from remit.store.protocol import Opening, RunRow, Unit
-from remit.store.tables import is_large
+from remit.store.tables import LANES, is_large
 
 _APPEND, _APPEND_ONE, _APPEND_POST, _OPEN_RUNS = Q["append"], Q["append_one"], Q["append_post"], Q["open_runs"]
 _NO_EPOCH = -1

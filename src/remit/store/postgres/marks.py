@@ -19,8 +19,7 @@ from remit.store.postgres.connection import Connection
 from remit.store.postgres.ends import Ends
 from remit.store.postgres.rows import Q
 from remit.store.protocol import Loss, Unit
-
-AMOUNT_MAX = 2**63 - 1  # what does not fit a column is over every ceiling
+from remit.store.tables import NUMBER_MAX
 
 _Place = tuple[str, str]  # tenant, and key, scope or ask
 
@@ -69,7 +68,7 @@ class Marks:
                     assert amount >= 0, "an amount that is reserved is 0 or more"
                     place = (own.tenant, scope)
                     used[place] = used.get(place, self._used[place]) + amount
-                    if used[place] > min(most, AMOUNT_MAX):
+                    if used[place] > min(most, NUMBER_MAX):
                         return "ceiling"
                 case Unreserve(scope, amount):
                     assert amount >= 0, "an amount that is given back is 0 or more"

@@ -8,13 +8,11 @@ from remit.facts.entry import Entry, Lane
 from remit.store.postgres.connection import Connection, Row
 from remit.store.protocol import AskFilter, AskRow, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
+from remit.store.tables import CHARACTER_LAST, EVERYBODY, LANES, NUMBER_MAX, fitted
 
 Q = load_queries("postgres")
-LANES: dict[str, int] = {"main": 0, "post": 1}
 
-_NAMES: tuple[Lane, ...] = ("main", "post")
-_KEY_MAX = 2**63 - 1
-_CHARACTER_LAST = "\U0010ffff"  # no id holds it
+_NAMES: tuple[Lane, ...] = tuple(LANES)
 
 
 def run_row(row: Row) -> RunRow:
@@ -44,10 +42,10 @@ async def read_run(connection: Connection, run_key: int) -> Stored | None:
 
 
 async def list_rows(connection: Connection, which: RunFilter) -> list[RunRow]:
-    before = _KEY_MAX if which.before_key is None else which.before_key
-    values: tuple[Any, ...] = (which.tenant, which.flow, which.quarantined, before, max(which.limit, 0))
+    before = NUMBER_MAX if which.before_key is None else fitted(which.before_key)
+    values: tuple[Any, ...] = (which.tenant, which.flow, which.quarantined, before, fitted(which.limit))
     if which.run_prefix:
-        values = (*values, which.status, which.run_prefix, which.run_prefix + _CHARACTER_LAST)
+        values = (*values, which.status, which.run_prefix, which.run_prefix + CHARACTER_LAST)
         sql = Q["list_by_prefix"]
     elif which.status is not None:
         values, sql = (*values, which.status), Q["list_by_status"]
@@ -77,13 +75,13 @@ async def read_ask(connection: Connection, tenant: str, ask: str) -> AskRow | No
 
 
 async def list_asks(connection: Connection, which: AskFilter) -> list[AskRow]:
-    role = "" if which.role is None else which.role
-    rows = await connection.fetch(Q["list_asks"], which.tenant, role, which.after, max(which.limit, 0))
+    role = EVERYBODY if which.role is None else which.role
+    rows = await connection.fetch(Q["list_asks"], which.tenant, role, fitted(which.after), fitted(which.limit))
     return [_ask_row(row) for row in rows]
 
 
 async def read_outbox(connection: Connection, after: int, limit: int) -> list[OutboxRow]:
-    return [OutboxRow(*row) for row in await connection.fetch(Q["read_outbox"], after, max(limit, 0))]
+    return [OutboxRow(*row) for row in await connection.fetch(Q["read_outbox"], fitted(after), fitted(limit))]
 
 
 def _ask_row(row: Row) -> AskRow:

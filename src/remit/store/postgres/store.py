@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 from remit.clock import Clock
-from remit.errors import CommitUnknown, StoreClosed
+from remit.errors import CommitUnknown
 from remit.store.batch import GroupCommit
 from remit.store.opened import Opened
 from remit.store.postgres import doctor as postgres_doctor
@@ -55,7 +55,6 @@ from remit.store.protocol import (
     Claim,
     Counters,
     KeyRow,
-    Ledger,
     Opening,
     OutboxRow,
     Peek,
@@ -87,19 +86,12 @@ class PostgresStore(Opened):
         self.url = check_url(url)  # without its password
         self.counters = Counters()
         self._url, self._clock = url, clock
-        self._ledger: Ledger | None = None
         self._link: Link
         self._group: GroupCommit
         self._pool: Pool
         self._transactions: Transactions
         self._peeks: Peeks
         self._peeks_link: Link
-
-    @property
-    def ledger(self) -> Ledger:
-        if self._ledger is None:
-            raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
-        return self._ledger
 
     async def exists(self) -> bool:
         """Raises as `open` does where the database itself can't be reached."""

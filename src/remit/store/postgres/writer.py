@@ -37,9 +37,9 @@ from remit.store.postgres.connection import (
 from remit.store.postgres.ends import ends_of, loss_of
 from remit.store.postgres.link import TRIES, Link
 from remit.store.postgres.locked import write_locked
-from remit.store.postgres.rows import LANES, Q
+from remit.store.postgres.rows import Q
 from remit.store.protocol import Loss, Opening, RunRow, Unit
-from remit.store.tables import is_large
+from remit.store.tables import LANES, is_large
 
 
 class PostgresWriter:

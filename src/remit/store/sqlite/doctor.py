@@ -6,8 +6,8 @@ import os
 
 import apsw
 
+from remit.store.checkups import of_ledger, of_runs, of_schema
 from remit.store.protocol import Checkup, Ledger
-from remit.store.schema import migrations
 from remit.store.sqlite.connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
 from remit.store.sqlite.guards import is_network, read_mount
 from remit.store.sqlite.rows import Q
@@ -21,8 +21,8 @@ def examine(connection: apsw.Connection, path: str, ledger: Ledger, now: int) ->
         _place(path),
         _integrity(connection),
         _log(path),
-        _schema(ledger),
-        _ledger(ledger),
+        of_schema("sqlite", ledger),
+        of_ledger(ledger, clock="this machine's"),
         *_runs(connection, now),
     ]
 
@@ -68,25 +68,10 @@ def _log(path: str) -> Checkup:
     return Checkup("write-ahead log", ok, f"{size:,} bytes", hint)
 
 
-def _schema(ledger: Ledger) -> Checkup:
-    newest = migrations("sqlite")[-1].number
-    return Checkup("schema", ledger.schema == newest, f"{ledger.schema} of {newest}")
-
-
-def _ledger(ledger: Ledger) -> Checkup:
-    by = "this machine's clock" if ledger.clock == "database" else "a clock that was passed in, at least once"
-    return Checkup("ledger", True, f"origin {ledger.origin}, time by {by}")
-
-
 def _runs(connection: apsw.Connection, now: int) -> list[Checkup]:
     try:
-        count, quarantined = next(iter(connection.execute(Q["count_runs"])))
+        runs, quarantined = next(iter(connection.execute(Q["count_runs"])))
         ((stale,),) = list(connection.execute(Q["count_stale"], (now,)))
     except apsw.Error as exc:
         return [Checkup("runs", False, f"{type(exc).__name__}: {exc}", "Stop the workers and restore from a backup.")]
-    hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
-    left = "None goes on by itself: the next call with its id takes it over." if stale else ""
-    return [
-        Checkup("runs", not quarantined, f"{count:,} runs, {quarantined:,} in quarantine", hint),
-        Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),
-    ]
+    return of_runs(runs=runs, quarantined=quarantined, stale=stale)

@@ -15,9 +15,7 @@ import msgspec
 from remit.store.marks import Announce, CloseAsk, FreeKey, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, Unit
 from remit.store.sqlite.rows import Q
-
-_AMOUNT_MAX = 2**63 - 1
-_ALL = ""  # the role under which every open question stands
+from remit.store.tables import EVERYBODY, NUMBER_MAX, fitted
 
 
 def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
@@ -40,8 +38,8 @@ def _reserve(connection: apsw.Connection, tenant: str, scope: str, amount: int, 
     assert amount >= 0, "an amount that is reserved is 0 or more"
     if amount > most:
         return False
-    if most > _AMOUNT_MAX:
-        most = _AMOUNT_MAX  # what does not fit a column is over every ceiling
+    if most > NUMBER_MAX:
+        most = NUMBER_MAX  # what does not fit a column is over every ceiling
     return amount <= most and connection.execute(Q["reserve"], (tenant, scope, amount, most)).get is not None
 
 
@@ -51,14 +49,14 @@ def _note(connection: apsw.Connection, note: Note, tenant: str, run: str, run_ke
             connection.execute(Q["free_key"], (tenant, key, run_key))
         case Unreserve(scope, amount):
             assert amount >= 0, "an amount that is given back is 0 or more"
-            connection.execute(Q["unreserve"], (tenant, scope, min(amount, _AMOUNT_MAX)))
+            connection.execute(Q["unreserve"], (tenant, scope, min(amount, NUMBER_MAX)))
         case OpenAsk(ask, call, roles, asked_at, until):
             # One that is there already is open again: better shown twice than to nobody.
             connection.execute(Q["close_ask"], (tenant, ask))
             shown = msgspec.json.encode(roles).decode()
             values = (tenant, ask, run_key, run, call, shown, asked_at, until)
             number = connection.execute(Q["put_ask"], values).get
-            connection.executemany(Q["open_ask"], [(number, tenant, role) for role in (*roles, _ALL)])
+            connection.executemany(Q["open_ask"], [(number, tenant, role) for role in (*roles, EVERYBODY)])
         case CloseAsk(ask):
             connection.execute(Q["close_ask"], (tenant, ask))
         case Announce(kind, data):
@@ -84,13 +82,13 @@ def read_ask(connection: apsw.Connection, tenant: str, ask: str) -> AskRow | Non
 
 
 def list_asks(connection: apsw.Connection, which: AskFilter) -> list[AskRow]:
-    role = _ALL if which.role is None else which.role
-    values = (which.tenant, role, which.after, max(which.limit, 0))
+    role = EVERYBODY if which.role is None else which.role
+    values = (which.tenant, role, fitted(which.after), fitted(which.limit))
     return [_ask_row(row) for row in connection.execute(Q["list_asks"], values)]
 
 
 def read_outbox(connection: apsw.Connection, after: int, limit: int) -> list[OutboxRow]:
-    return [OutboxRow(*row) for row in connection.execute(Q["read_outbox"], (after, max(limit, 0)))]
+    return [OutboxRow(*row) for row in connection.execute(Q["read_outbox"], (fitted(after), fitted(limit)))]
 
 
 def _ask_row(row: tuple[Any, ...]) -> AskRow:

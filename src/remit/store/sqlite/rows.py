@@ -13,11 +13,9 @@ import apsw
 from remit.facts.entry import Entry, Lane
 from remit.store.protocol import RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
+from remit.store.tables import CHARACTER_LAST, LANES, NUMBER_MAX, fitted
 
 Q = load_queries("sqlite")
-LANES: dict[str, int] = {"main": 0, "post": 1}
-_KEY_MAX = 2**63 - 1
-_CHARACTER_LAST = "\U0010ffff"  # is no character, so no id holds it
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
@@ -54,11 +52,11 @@ def _lane(connection: apsw.Connection, run_key: int, lane: Lane) -> list[Entry]:
 
 
 def list_rows(connection: apsw.Connection, which: RunFilter) -> list[RunRow]:
-    before = _KEY_MAX if which.before_key is None else which.before_key
+    before = NUMBER_MAX if which.before_key is None else fitted(which.before_key)
     quarantined = None if which.quarantined is None else int(which.quarantined)
-    values: tuple[Any, ...] = (which.tenant, which.flow, quarantined, before, which.limit)
+    values: tuple[Any, ...] = (which.tenant, which.flow, quarantined, before, fitted(which.limit))
     if which.run_prefix:
-        values = (*values, which.status, which.run_prefix, which.run_prefix + _CHARACTER_LAST)
+        values = (*values, which.status, which.run_prefix, which.run_prefix + CHARACTER_LAST)
         sql = Q["list_by_prefix"]
     elif which.status is not None:
         values, sql = (*values, which.status), Q["list_by_status"]

@@ -27,7 +27,6 @@ from typing import Any, Literal, TypeVar
 import apsw
 
 from remit.clock import Clock, SystemClock
-from remit.errors import StoreClosed
 from remit.store.batch import GroupCommit
 from remit.store.opened import Opened
 from remit.store.protocol import (
@@ -37,7 +36,6 @@ from remit.store.protocol import (
     Claim,
     Counters,
     KeyRow,
-    Ledger,
     Opening,
     OutboxRow,
     Peek,
@@ -84,18 +82,11 @@ class SqliteStore(Opened):
         self.counters = Counters()
         self._may_join = beside
         self._clock_given, self._clock = clock is not None, clock or SystemClock()
-        self._ledger: Ledger | None = None
         self._writer: SqliteWriter
         self._group: GroupCommit
         self._reader: apsw.Connection
         self._far_connection: apsw.Connection | None = None
         self._far_thread: ThreadPoolExecutor | None = None
-
-    @property
-    def ledger(self) -> Ledger:
-        if self._ledger is None:
-            raise StoreClosed("Nothing is known of the ledger: the store was not opened.")
-        return self._ledger
 
     async def exists(self) -> bool:
         return await asyncio.to_thread(os.path.exists, self.path)

@@ -23,8 +23,8 @@ from remit.store.marks import Fence
 from remit.store.protocol import Loss, Opening, RunRow, Unit
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.marks import make_marks
-from remit.store.sqlite.rows import LANES, Q
-from remit.store.tables import is_large
+from remit.store.sqlite.rows import Q
+from remit.store.tables import LANES, is_large
 
 Move = Callable[[apsw.Connection, Sequence[Unit], int], list[Loss | None]]
 
@@ -62,11 +62,11 @@ def move_all(connection: apsw.Connection, units: Sequence[Unit], now: int) -> li
     advances, moves, posts = [], [], []
     for unit in units:
         if unit.lane == "post":
-            posts.append(_post_values(unit))
+            posts.append(_values(unit, now))
         elif unit.move is None:
-            advances.append(_main_values(unit, now))
+            advances.append(_values(unit, now))
         else:
-            moves.append(_main_values(unit, now))
+            moves.append(_values(unit, now))
     before = connection.total_changes()
     for sql, rows in ((_POST, posts), (_ADVANCE, advances), (_MOVE, moves)):
         if rows:
@@ -107,11 +107,8 @@ def _marked(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
 
 def _move_row(connection: apsw.Connection, unit: Unit, now: int) -> bool:
     """Whether head, epoch and lease were as it says, whatever else it rests on."""
-    if unit.lane == "post":
-        connection.execute(_POST, (*_post_values(unit)[:4], None))
-    else:
-        values = _main_values(unit, now)
-        connection.execute(_ADVANCE if unit.move is None else _MOVE, (*values[:6], None, *values[7:]))
+    sql = _POST if unit.lane == "post" else _ADVANCE if unit.move is None else _MOVE
+    connection.execute(sql, _values(unit, now) | {"post_seq": None})
     return connection.changes() == 1
 
 
@@ -131,14 +128,21 @@ def _holds(connection: apsw.Connection, fence: Fence) -> bool:
     return ends is not None and ends[0] == fence.seq
 
 
-def _main_values(unit: Unit, now: int) -> tuple[Any, ...]:
-    values = (unit.head_after, unit.seq_after, unit.run_key, unit.head_before, unit.epoch, now, unit.post_seq)
+def _values(unit: Unit, now: int) -> dict[str, Any]:
+    """What the statement that moves its row is given, under the names that stand there."""
+    values = {
+        "run_key": unit.run_key,
+        "head_before": unit.head_before,
+        "head_after": unit.head_after,
+        "seq_after": unit.seq_after,
+        "post_seq": unit.post_seq,
+        "epoch": unit.epoch,
+        "now": now,
+    }
     move = unit.move
-    return values if move is None else (*values, move.status, move.code, int(move.release))
-
-
-def _post_values(unit: Unit) -> tuple[Any, ...]:
-    return (unit.head_after, unit.seq_after, unit.run_key, unit.head_before, unit.post_seq)
+    if move is not None:
+        values |= {"status": move.status, "code": move.code, "release": int(move.release)}
+    return values
 
 
 def _insert_entries(connection: apsw.Connection, entries: Sequence[tuple[int, Entry]]) -> None:
@@ -156,7 +160,19 @@ def _insert_entries(connection: apsw.Connection, entries: Sequence[tuple[int, En
 def _open_run(connection: apsw.Connection, opening: Opening, now: int) -> RunRow | None:
     o = opening
     epoch, lease_until = (0, 0) if o.worker is None else (1, now + o.lease_ms * 1_000)
-    values = (o.tenant, o.run, o.gen, o.flow, o.by, o.opened_at, o.window_end, o.head, epoch, o.worker, lease_until)
+    values = {
+        "tenant": o.tenant,
+        "run": o.run,
+        "gen": o.gen,
+        "flow": o.flow,
+        "by": o.by,
+        "opened_at": o.opened_at,
+        "window_end": o.window_end,
+        "head": o.head,
+        "epoch": epoch,
+        "worker": o.worker,
+        "lease_until": lease_until,
+    }
     key = connection.execute(_INSERT_RUN, values).get
     if key is None:
         return None

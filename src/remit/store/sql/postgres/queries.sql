@@ -1,6 +1,35 @@
 -- Everything that Remit asks of Postgres. All values are bound; all names are qualified.
--- Open statuses: queued, running, waiting, paused, in_doubt.
 -- A time parameter that is NULL means the database's own clock, read when the row is locked.
+
+-- part: clock
+-- Of the database, in microseconds UTC.
+(extract(epoch FROM clock_timestamp()) * 1000000)::int8
+
+-- part: open
+-- Statuses of runs that are not over.
+('queued', 'running', 'waiting', 'paused', 'in_doubt')
+
+-- part: listed
+-- Which runs a list may show; journals of Remit's own are no runs.
+tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
+  AND left(run, 6) <> 'remit:'
+
+-- part: run_new
+-- What a run's row is given when it is made.
+tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+
+-- part: run_row
+-- The same with its key: the columns of RunRow, in their order.
+run_key, {run_new}
+
+-- part: ask_row
+-- The columns of AskRow but the last, in their order.
+a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until
+
+-- part: ends
+-- The columns of Ends but the last, in their order.
+run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until
 
 -- name: append
 -- Move the ends of lane main and keep the entries of those units that won. One statement is one commit.
@@ -17,8 +46,7 @@ WITH fair AS MATERIALIZED (
   SELECT run_key, seq FROM remit.run WHERE run_key = ANY($16::int8[]) AND (SELECT count(*) FROM fair) >= 0
   ORDER BY run_key FOR SHARE
 ), won AS (
-  INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-    head, seq, post_head, post_seq, epoch, worker, lease_until)
+  INSERT INTO remit.run AS r ({run_row})
   OVERRIDING SYSTEM VALUE
   SELECT u.run_key, '', '', 0, '', '', coalesce(u.status, ''), coalesce(u.code, ''), false, 0, 0,
     u.head_after, u.seq_after, u.head_before, coalesce(u.post_seq, -1), u.epoch, NULL, coalesce(u.release, 0)
@@ -36,7 +64,7 @@ WITH fair AS MATERIALIZED (
   WHERE r.head = excluded.post_head AND NOT r.quarantined
     AND (excluded.post_seq = -1 OR r.post_seq = excluded.post_seq)
     AND (excluded.epoch = -1 OR (r.epoch = excluded.epoch
-      AND r.lease_until > coalesce($9::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)))
+      AND r.lease_until > coalesce($9::int8, {clock})))
   RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
 ), kept AS (
   INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
@@ -55,7 +83,7 @@ WITH won AS (
     worker = CASE WHEN $8::bool THEN NULL ELSE worker END, lease_until = CASE WHEN $8::bool THEN 0 ELSE lease_until END
   WHERE run_key = $1 AND head = $2 AND NOT quarantined AND ($14::int8 IS NULL OR post_seq = $14::int8)
     AND ($5::int8 IS NULL OR (epoch = $5::int8
-      AND lease_until > coalesce($9::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)))
+      AND lease_until > coalesce($9::int8, {clock})))
   RETURNING run_key
 )
 INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
@@ -65,8 +93,7 @@ RETURNING run_key;
 -- name: append_post
 -- Move the ends of lane post of runs that have not ended, and keep the entries of those units that won.
 WITH won AS (
-  INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-    head, seq, post_head, post_seq, epoch, worker, lease_until)
+  INSERT INTO remit.run AS r ({run_row})
   OVERRIDING SYSTEM VALUE
   SELECT u.run_key, '', '', 0, '', '', '', '', false, 0, 0, u.head_before, 0, u.head_after, u.seq_after, 0, NULL, 0
   FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[]) AS u(run_key, head_before, head_after, seq_after)
@@ -74,7 +101,7 @@ WITH won AS (
   ORDER BY u.run_key
   ON CONFLICT (run_key) DO UPDATE SET post_head = excluded.post_head, post_seq = excluded.post_seq
   WHERE r.post_head = excluded.head AND NOT r.quarantined
-    AND r.status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
+    AND r.status IN {open}
   RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
 ), kept AS (
   INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
@@ -89,12 +116,11 @@ SELECT run_key FROM won;
 -- Make the runs whose ids are free, each with its first entry; place is the opening's, which the id leads back to.
 -- An id is taken in whichever generation: a row whose gen was edited must not begin afresh.
 WITH made AS (
-  INSERT INTO remit.run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-    head, seq, post_head, post_seq, epoch, worker, lease_until)
+  INSERT INTO remit.run ({run_new})
   SELECT o.tenant, o.run, o.gen, o.flow, o."by", 'queued', '', false, o.opened_at, o.window_end,
     o.head, 1, o.head, 0, CASE WHEN o.worker IS NULL THEN 0 ELSE 1 END, o.worker,
     CASE WHEN o.worker IS NULL THEN 0
-      ELSE coalesce($11::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) + o.lease END
+      ELSE coalesce($11::int8, {clock}) + o.lease END
   FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::int8[], $8::bytea[],
       $9::text[], $10::int8[])
     AS o(tenant, run, gen, flow, "by", opened_at, window_end, head, worker, lease)
@@ -116,7 +142,7 @@ SELECT run_key, head, lease_until FROM made;
 WITH fair AS MATERIALIZED (
   SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($1::int8[]) AS f(key)
 )
-SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until, 0 AS now
+SELECT {ends}, 0 AS now
 FROM remit.run WHERE run_key = ANY($1::int8[]) AND (SELECT count(*) FROM fair) >= 0 ORDER BY run_key FOR SHARE;
 
 -- name: lock_runs
@@ -127,16 +153,16 @@ WITH fair AS MATERIALIZED (
     SELECT run_key FROM remit.run WHERE run_key = ANY($1::int8[]) AND run = 'remit:authority' ORDER BY run_key
   ) AS f
 ), held AS MATERIALIZED (
-  SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until
+  SELECT {ends}
   FROM remit.run WHERE run_key = ANY($1::int8[]) AND (SELECT count(*) FROM fair) >= 0
   ORDER BY run <> 'remit:authority', run_key FOR UPDATE
 )
-SELECT held.*, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) AS now FROM held;
+SELECT held.*, coalesce($2::int8, {clock}) AS now FROM held;
 
 -- name: read_ends
 -- The same, and nothing is locked.
-SELECT run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until,
-  coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) AS now
+SELECT {ends},
+  coalesce($2::int8, {clock}) AS now
 FROM remit.run WHERE run_key = ANY($1::int8[]);
 
 -- name: hold_keys
@@ -203,7 +229,7 @@ DELETE FROM remit.ask_open WHERE number = ANY(ARRAY(
 -- name: announce
 -- Rows of the outbox, in this order.
 INSERT INTO remit.outbox (tenant, run, kind, data, at)
-SELECT u.tenant, u.run, u.kind, u.data, coalesce($5::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
+SELECT u.tenant, u.run, u.kind, u.data, coalesce($5::int8, {clock})
 FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY AS u(tenant, run, kind, data, place)
 ORDER BY u.place;
 
@@ -230,13 +256,12 @@ WHERE r.tenant = $1 AND r.run = $2 AND r.gen = $3;
 -- name: claim
 -- Hold a run that nobody holds, under an epoch one higher; $5 is a worker that is proven dead.
 UPDATE remit.run SET epoch = epoch + 1, worker = $2,
-  lease_until = coalesce($6::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) + $3::int8
+  lease_until = coalesce($6::int8, {clock}) + $3::int8
 WHERE run_key = $1 AND epoch = $4 AND NOT quarantined
-  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
+  AND status IN {open}
   AND (worker IS NULL OR worker = $5
-    OR lease_until <= coalesce($6::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8))
-RETURNING run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until;
+    OR lease_until <= coalesce($6::int8, {clock}))
+RETURNING {run_row};
 
 -- name: release
 -- Give a lease back without an entry.
@@ -246,28 +271,25 @@ RETURNING run_key;
 -- name: renew
 -- Prolong the leases that worker $3 still holds; one that ran out counts while nobody took it. As in `append`, an
 -- UPSERT that never inserts, locking by run key.
-INSERT INTO remit.run AS r (run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until)
+INSERT INTO remit.run AS r ({run_row})
 OVERRIDING SYSTEM VALUE
 SELECT u.run_key, '', '', 0, '', '', '', '', false, 0, 0, '', 0, '', 0, u.epoch, $3, 0
 FROM unnest($1::int8[], $2::int8[]) AS u(run_key, epoch)
 WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
 ORDER BY u.run_key
 ON CONFLICT (run_key) DO UPDATE
-  SET lease_until = coalesce($5::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8) + $4::int8
+  SET lease_until = coalesce($5::int8, {clock}) + $4::int8
 WHERE r.epoch = excluded.epoch AND r.worker = excluded.worker
 RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run;
 
 -- name: read_row
 -- The newest generation of a run.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit.run WHERE tenant = $1 AND run = $2 ORDER BY gen DESC LIMIT 1;
 
 -- name: read_row_by_key
 -- One run.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit.run WHERE run_key = $1;
 
 -- name: read_entries
@@ -281,32 +303,26 @@ WHERE e.run_key = $1 ORDER BY e.lane, e.seq;
 
 -- name: list_newest
 -- Runs of a tenant, newest first.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit.run
-WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
-  AND left(run, 6) <> 'remit:'
+WHERE {listed}
 ORDER BY run_key DESC LIMIT $5;
 
 -- name: list_by_status
 -- Runs of one status, newest first.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit.run
-WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
+WHERE {listed}
   AND status = $6
-  AND left(run, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT $5;
 
 -- name: list_by_prefix
 -- Runs whose id begins with $7, compared character by character; $8 lies behind all of them.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit.run
-WHERE tenant = $1 AND ($2::text IS NULL OR flow = $2) AND ($3::bool IS NULL OR quarantined = $3) AND run_key < $4
+WHERE {listed}
   AND ($6::text IS NULL OR status = $6)
   AND run >= $7 AND run < $8 AND starts_with(run, $7)
-  AND left(run, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT $5;
 
 -- name: clean_session
@@ -342,7 +358,7 @@ DELETE FROM remit.unfinished WHERE number = $1;
 
 -- name: read_peeks
 -- Where lane main of each of these journals ends, whether it is set aside, and the clock.
-SELECT run_key, seq, head, quarantined, coalesce($2::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8)
+SELECT run_key, seq, head, quarantined, coalesce($2::int8, {clock})
 FROM remit.run WHERE run_key = ANY($1::int8[]);
 
 -- name: read_key
@@ -355,14 +371,14 @@ SELECT used FROM remit.ceiling WHERE tenant = $1 AND scope = $2;
 
 -- name: read_ask
 -- A question by its id, open or closed.
-SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until,
+SELECT {ask_row},
   EXISTS (SELECT 1 FROM remit.ask_open o WHERE o.number = a.number) AS is_open
 FROM remit.ask a WHERE a.tenant = $1 AND a.ask = $2;
 
 -- name: list_asks
 -- Open questions that a role may answer, '' for all of them, oldest first. An array, because a join is planned from
 -- statistics, which a young table does not have.
-SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until, true AS is_open
+SELECT {ask_row}, true AS is_open
 FROM remit.ask a
 WHERE a.number = ANY(ARRAY(
   SELECT o.number FROM remit.ask_open o
@@ -385,7 +401,7 @@ SELECT worker, host, started_at FROM remit.worker WHERE worker = $1;
 
 -- name: read_now
 -- The database's clock.
-SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8;
+SELECT {clock};
 
 -- name: read_self
 -- Which backend this connection has; a number alone may have been given to another one since.
@@ -441,4 +457,4 @@ WHERE left(run, 6) <> 'remit:';
 -- name: count_stale
 -- Runs whose lease ran out and that nobody took over.
 SELECT count(*) FROM remit.run WHERE worker IS NOT NULL AND NOT quarantined
-  AND lease_until <= coalesce($1::int8, (extract(epoch FROM clock_timestamp()) * 1000000)::int8);
+  AND lease_until <= coalesce($1::int8, {clock});

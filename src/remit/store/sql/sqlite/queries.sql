@@ -1,29 +1,51 @@
--- Everything that Remit asks of SQLite. Numbered parameters; all values are bound.
+-- Everything that Remit asks of SQLite. All values are bound: by number, or by name where there are many.
 -- Every table of ours begins with `remit_`: an application's tables stand in the same file, under names of its own.
--- Open statuses: queued, running, waiting, paused, in_doubt.
+
+-- part: extended
+-- Head, epoch and lease are as the unit says; :epoch is NULL where none is held, :post_seq where lane post may move.
+run_key = :run_key AND head = :head_before AND quarantined = 0
+  AND (:epoch IS NULL OR (epoch = :epoch AND lease_until > :now))
+  AND (:post_seq IS NULL OR post_seq = :post_seq)
+
+-- part: open
+-- Statuses of runs that are not over.
+('queued', 'running', 'waiting', 'paused', 'in_doubt')
+
+-- part: listed
+-- Which runs a list may show; journals of Remit's own are no runs.
+tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
+  AND substr(run, 1, 6) <> 'remit:'
+
+-- part: run_new
+-- What a run's row is given when it is made.
+tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
+  head, seq, post_head, post_seq, epoch, worker, lease_until
+
+-- part: run_row
+-- The same with its key: the columns of RunRow, in their order.
+run_key, {run_new}
+
+-- part: ask_row
+-- The columns of AskRow but the last, in their order.
+a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until
 
 -- name: advance
--- Move the end of lane main, if head, epoch and lease are as the unit says; ?7 is where lane post must still end.
-UPDATE remit_run SET head = ?1, seq = ?2
-WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
-  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6))
-  AND (?7 IS NULL OR post_seq = ?7);
+-- Move the end of lane main, if head, epoch and lease are as the unit says.
+UPDATE remit_run SET head = :head_after, seq = :seq_after
+WHERE {extended};
 
 -- name: advance_and_move
--- The same, with new index values; ?10 = 1 gives the lease back.
-UPDATE remit_run SET head = ?1, seq = ?2, status = ?8, code = ?9,
-  worker = CASE ?10 WHEN 1 THEN NULL ELSE worker END,
-  lease_until = CASE ?10 WHEN 1 THEN 0 ELSE lease_until END
-WHERE run_key = ?3 AND head = ?4 AND quarantined = 0
-  AND (?5 IS NULL OR (epoch = ?5 AND lease_until > ?6))
-  AND (?7 IS NULL OR post_seq = ?7);
+-- The same, with new index values.
+UPDATE remit_run SET head = :head_after, seq = :seq_after, status = :status, code = :code,
+  worker = CASE :release WHEN 1 THEN NULL ELSE worker END,
+  lease_until = CASE :release WHEN 1 THEN 0 ELSE lease_until END
+WHERE {extended};
 
 -- name: advance_post
 -- Move the end of lane post of a run that has not ended; needs no lease.
-UPDATE remit_run SET post_head = ?1, post_seq = ?2
-WHERE run_key = ?3 AND post_head = ?4 AND quarantined = 0
-  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
-  AND (?5 IS NULL OR post_seq = ?5);
+UPDATE remit_run SET post_head = :head_after, post_seq = :seq_after
+WHERE run_key = :run_key AND post_head = :head_before AND quarantined = 0 AND status IN {open}
+  AND (:post_seq IS NULL OR post_seq = :post_seq);
 
 -- name: read_ends
 -- Where both lanes of a journal end.
@@ -81,10 +103,10 @@ UPDATE remit_run SET quarantined = ?1 WHERE run_key = ?2;
 
 -- name: insert_run
 -- Make a run, unless its id is taken, in whichever generation: a row whose gen was edited must not begin afresh.
-INSERT INTO remit_run (tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until)
-SELECT ?1, ?2, ?3, ?4, ?5, 'queued', '', 0, ?6, ?7, ?8, 1, ?8, 0, ?9, ?10, ?11
-WHERE NOT EXISTS (SELECT 1 FROM remit_run WHERE tenant = ?1 AND run = ?2)
+INSERT INTO remit_run ({run_new})
+SELECT :tenant, :run, :gen, :flow, :by, 'queued', '', 0, :opened_at, :window_end,
+  :head, 1, :head, 0, :epoch, :worker, :lease_until
+WHERE NOT EXISTS (SELECT 1 FROM remit_run WHERE tenant = :tenant AND run = :run)
 ON CONFLICT DO NOTHING
 RETURNING run_key;
 
@@ -92,10 +114,9 @@ RETURNING run_key;
 -- Hold a run that nobody holds, under an epoch one higher; ?6 is a worker that is proven dead.
 UPDATE remit_run SET epoch = epoch + 1, worker = ?1, lease_until = ?2
 WHERE run_key = ?3 AND epoch = ?4 AND quarantined = 0
-  AND status IN ('queued', 'running', 'waiting', 'paused', 'in_doubt')
+  AND status IN {open}
   AND (worker IS NULL OR lease_until <= ?5 OR worker = ?6)
-RETURNING run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until;
+RETURNING {run_row};
 
 -- name: release
 -- Give a lease back without an entry.
@@ -109,14 +130,12 @@ RETURNING run_key;
 
 -- name: read_row
 -- The newest generation of a run.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit_run WHERE tenant = ?1 AND run = ?2 ORDER BY gen DESC LIMIT 1;
 
 -- name: read_row_by_key
 -- One run.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit_run WHERE run_key = ?1;
 
 -- name: read_entries
@@ -130,32 +149,26 @@ WHERE e.run_key = ?1 AND e.lane = ?2 ORDER BY e.seq;
 
 -- name: list_newest
 -- Runs of a tenant, newest first.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit_run
-WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
-  AND substr(run, 1, 6) <> 'remit:'
+WHERE {listed}
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: list_by_status
 -- Runs of one status, newest first.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit_run
-WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
+WHERE {listed}
   AND status = ?6
-  AND substr(run, 1, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: list_by_prefix
 -- Runs whose id lies between a prefix and ?8, which is behind all that begin with it: no wildcards.
-SELECT run_key, tenant, run, gen, flow, "by", status, code, quarantined, opened_at, window_end,
-  head, seq, post_head, post_seq, epoch, worker, lease_until
+SELECT {run_row}
 FROM remit_run
-WHERE tenant = ?1 AND (?2 IS NULL OR flow = ?2) AND (?3 IS NULL OR quarantined = ?3) AND run_key < ?4
+WHERE {listed}
   AND (?6 IS NULL OR status = ?6)
   AND run >= ?7 AND run < ?8
-  AND substr(run, 1, 6) <> 'remit:'
 ORDER BY run_key DESC LIMIT ?5;
 
 -- name: read_peek
@@ -176,13 +189,13 @@ SELECT used FROM remit_ceiling WHERE tenant = ?1 AND scope = ?2;
 
 -- name: read_ask
 -- A question by its id, open or closed.
-SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until,
+SELECT {ask_row},
   EXISTS (SELECT 1 FROM remit_ask_open o WHERE o.number = a.number)
 FROM remit_ask a WHERE a.tenant = ?1 AND a.ask = ?2;
 
 -- name: list_asks
 -- Open questions of a tenant that a role may answer, oldest first. CROSS JOIN keeps the order: the open ones first.
-SELECT a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until, 1
+SELECT {ask_row}, 1
 FROM remit_ask_open o CROSS JOIN remit_ask a ON a.number = o.number
 WHERE o.tenant = ?1 AND o.role = ?2 AND o.number > ?3
 ORDER BY o.number LIMIT ?4;
