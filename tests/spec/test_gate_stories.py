@@ -437,3 +437,18 @@ async def test_a_stricter_policy_holds_at_once_and_a_laxer_one_never(storage: St
         strict = Office(remit.Rule(approval=remit.Approval({"director"}, HOURS_72)))
         assert (await strict.go(rt, "r-2")).waits_for == "approval"
     assert office.sent == strict.sent == []
+
+
+async def test_code_of_a_higher_risk_has_no_more_time_than_the_run_was_opened_with(
+    clock: MovedClock,
+):  # proves: GATE-8
+    office = Office(risk="low")
+    async with remit.open("memory:", clock=clock) as rt:
+        await staffed(rt)
+        await rt.set_policy({"version": "1", "windows": {"low": "1h"}}, by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+        office.contract |= {"risk": "medium", "version": "4"}
+        clock.move(2 * HOUR)
+        outcome = await office.go(rt)
+        assert (outcome.status, outcome.code) == ("expired", "window_over")
+    assert office.sent == []

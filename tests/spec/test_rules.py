@@ -224,9 +224,17 @@ def test_policy_caps_evidence_and_windows_and_never_lengthens_them():  # proves:
     assert evidence_until(policy, "quote", 5, 10 * HOUR) == 5 + HOUR
     assert evidence_until(policy, "quote", 5, HOUR) == HOUR
     assert evidence_until(policy, "budget", 5, 10 * HOUR) == evidence_until(None, "quote", 5, 10 * HOUR) == 10 * HOUR
-    assert window_end(5, 10 * HOUR, "high", policy) == 5 + HOUR
-    assert window_end(5, HOUR, "high", policy) == HOUR
-    assert window_end(5, 10 * HOUR, "low", policy) == window_end(5, 10 * HOUR, "high", None) == 10 * HOUR
+    assert window_end(5, 10 * HOUR, ["high", "high"], policy) == 5 + HOUR
+    assert window_end(5, HOUR, ["high", "high"], policy) == HOUR
+    assert window_end(5, 10 * HOUR, ["low", "low"], policy) == 10 * HOUR
+    assert window_end(5, 10 * HOUR, ["high", "high"], None) == 10 * HOUR
+
+
+def test_of_the_pinned_and_the_coded_risk_the_shorter_window_holds():  # proves: GATE-8
+    policy = PolicyPin(version="1", windows={"low": HOUR, "medium": 3 * HOUR})
+    for risks in (["low", "medium"], ["medium", "low"], ["low", "high"], ["high", "low"]):
+        assert window_end(5, 10 * HOUR, risks, policy) == 5 + HOUR
+    assert window_end(5, 10 * HOUR, ["medium", "high"], policy) == 5 + 3 * HOUR
 
 
 @pytest.mark.parametrize(

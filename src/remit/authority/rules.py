@@ -8,7 +8,7 @@ longer has is demanded without asking: nobody can say any more that it is not ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
@@ -172,10 +172,14 @@ def evidence_until(policy: PolicyPin | None, name: str, as_of: int, until: int) 
     return until if cap is None else min(until, as_of + cap)
 
 
-def window_end(opened_at: int, pinned_end: int, risk: str, policy: PolicyPin | None) -> int:
-    """When the run is over, microseconds UTC: as pinned, capped by the policy for its risk from its opening."""
-    cap = policy.windows.get(risk) if policy is not None else None
-    return pinned_end if cap is None else min(pinned_end, opened_at + cap)
+def window_end(opened_at: int, pinned_end: int, risks: Iterable[str], policy: PolicyPin | None) -> int:
+    """When the run is over, microseconds UTC: as pinned, capped by the policy from its opening.
+
+    risks: of the contract it was opened under and of the one that the code declares. The cap of each holds, because
+    a policy may give a lower risk less, and code of a higher one would have more time than the run was opened with.
+    """
+    caps = [policy.windows[risk] for risk in risks if risk in policy.windows] if policy is not None else []
+    return min([pinned_end, *(opened_at + cap for cap in caps)])
 
 
 def material_of(request: bytes, immaterial: Sequence[str]) -> bytes:

@@ -52,8 +52,9 @@ class Turn:
     @property
     def window_end(self) -> int:
         """When the run's time is over by today's policy, microseconds UTC."""
-        view = self.attempt.view
-        return window_end(view.opened_at, view.opened.window_end, self.risk, self.host.standing.authority.policy)
+        view, policy = self.attempt.view, self.host.standing.authority.policy
+        risks = view.opened.contract.risk, self.terms.pin.risk
+        return window_end(view.opened_at, view.opened.window_end, risks, policy)
 
     def rules(self, effect: str) -> Rules:
         """What holds for an effect under the authority that is known now."""
