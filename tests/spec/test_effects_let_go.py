@@ -366,3 +366,34 @@ async def test_a_doubt_that_is_given_up_while_another_one_is_waited_for_is_ended
         assert (await rt.run(impatient, id="r")).value == "late"
         assert [effect.state for effect in await rt.effects("r")] == ["ok", "ok"]
     assert till.times == [1, 1]
+
+
+async def test_what_was_given_up_and_did_not_happen_is_sent_once_a_call(storage: Storage):  # proves: FX-10, FX-2
+    till = Till()
+    till.next(till.hold_and_fail, till.hold_and_fail)
+    till.probe_says = remit.NotLanded()
+    pay, tell = till.effect(doubt="probe", sink="dedupes"), till.effect("tell")
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> int:
+        waiting = asyncio.ensure_future(run.effect(pay, Order()))
+        held = asyncio.ensure_future(till.is_held.wait())
+        await asyncio.wait([waiting, held], return_when=asyncio.FIRST_COMPLETED)
+        if waiting.done():
+            held.cancel()
+            return waiting.result().number
+        waiting.cancel()
+        till.let_go.set()
+        while (await rt.effects("r"))[0].state != "did_not_happen":
+            await asyncio.sleep(0)
+        return (await run.effect(tell, Order(invoice="late"))).number
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        for sent in (1, 2):
+            outcome = await rt.run(impatient, id="r")
+            assert (outcome.status, outcome.code) == ("waiting", "effect.did_not_happen")
+            assert till.calls == {"i-1": sent}
+            till.is_held.clear()
+            till.let_go.clear()
+        assert (await rt.run(impatient, id="r")).value == 1
+    assert till.calls == {"i-1": 3}

@@ -76,6 +76,12 @@ class Till:
         await self.hold(key, order)
         raise ConnectionError("no answer")
 
+    async def hold_and_fail(self, key: str, order: Order) -> Receipt:
+        """Says that it is under way, and pays nothing when it is let go."""
+        self.is_held.set()
+        await self.let_go.wait()
+        raise ConnectionError("no answer")
+
     def effect(self, name: str = "pay", **declared: Any) -> remit.Effect[Receipt]:
         """An async effect at this till."""
 

@@ -82,14 +82,14 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             turn.attempt.parking.wake()  # where it waits, the flow does not wait with it any more
             if not has_lost():
                 turn.attempt.let_go.add(wish.name)
-                task.add_done_callback(partial(_never_begun, turn, wish.name))
+                task.add_done_callback(partial(_never_begun, turn, wish))
         raise
 
 
-def _never_begun(turn: Turn, name: str, task: asyncio.Task[Any]) -> None:
+def _never_begun(turn: Turn, wish: Wish, task: asyncio.Task[Any]) -> None:
     """What was given up before its intention was on the disk: nothing of it is outside, and nobody waits for it."""
-    if task.cancelled():
-        turn.attempt.let_go.discard(name)
+    if task.cancelled() and not wish.is_committed:
+        turn.attempt.let_go.discard(wish.name)
 
 
 def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: tuple[str, ...], view: EffectView) -> None:

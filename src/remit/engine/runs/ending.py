@@ -95,9 +95,10 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome | Again:
     if isinstance(halt, Ended) and attempt.boundary.in_doubt:
         halt = _doubtful(attempt, halt)
     if isinstance(halt, Again):
-        if not attempt.boundary.in_doubt:
+        stays = _doubtful(attempt) if attempt.boundary.in_doubt else _undone(attempt)
+        if stays is None:
             return halt
-        halt = _doubtful(attempt)
+        halt = stays
     if isinstance(halt, Parked):
         return await _park(attempt, halt)
     judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]
@@ -134,6 +135,19 @@ def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
     names = ", ".join(attempt.boundary.in_doubt)
     then = "" if after is None else f" When that is known the run ends as {after.status}: {after.words}"
     return Parked("doubt", "effect.in_doubt", f"Nobody knows whether {names} happened.{then}")
+
+
+def _undone(attempt: Attempt) -> Parked | None:
+    """The flow gave up an effect that did not happen: another turn at once would send it anew, and so without end."""
+    names = []
+    for name, effect in attempt.boundary.effects.items():
+        is_doubt_over = effect.settled is not None and bool(effect.settled.found)  # unseen by the flow: not recorded
+        if name in attempt.let_go and is_doubt_over and effect.state == "did_not_happen":
+            names.append(name)
+    if not names:
+        return None
+    words = f"{', '.join(names)}, which the flow gave up, is known not to have happened; the next turn tries again."
+    return Parked("repair", "effect.did_not_happen", words)
 
 
 def _with_effects(attempt: Attempt, words: str) -> str:
