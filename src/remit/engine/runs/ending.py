@@ -19,6 +19,7 @@ from remit.engine.boundary.settling import take_words
 from remit.engine.process.outcome import Outcome, detail
 from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.caught import to_run_again
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
 from remit.engine.turn.posts import cancelled, notice
 from remit.engine.turn.step import text_of, type_name
@@ -192,7 +193,7 @@ async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError:
         raise attempt.closed_by
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
         error = StepError(run=attempt.run_id, name=flow, error_type=type_name(exc), detail=text_of(exc))
-    calls = sorted(attempt.failed & _named_behind(exc, attempt.run_id))
+    calls = to_run_again(exc, attempt.run_id, attempt.failed)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     fact = RunParked(calls=calls, code=error.code, waits_for=waits_for)
     await attempt.end(fact, detail(error.message), is_post_seen=False)
@@ -204,25 +205,3 @@ def _can_be_stored(error: RemitError) -> bool:
     code, text = error.code, getattr(error, "message", None)
     is_code = type(code) is str and 0 < len(code) <= 200 and code.isascii() and code.isprintable()
     return is_code and isinstance(text, str)
-
-
-def _named_behind(exc: BaseException, run_id: str) -> set[str]:
-    """Names of this run's step errors behind an exception, through causes, contexts, groups and gathers."""
-    names: set[str] = set()
-    seen: set[int] = set()
-    queue: list[BaseException | None] = [exc]
-    while queue:
-        error = queue.pop()
-        if error is None or id(error) in seen:
-            continue
-        seen.add(id(error))
-        if isinstance(error, StepError):
-            queue.extend(error.beside)
-            if error.run == run_id:
-                names.add(error.name)
-        if isinstance(error, BaseExceptionGroup):
-            queue.extend(error.exceptions)
-        queue.append(error.__cause__)
-        if not error.__suppress_context__:
-            queue.append(error.__context__)
-    return names

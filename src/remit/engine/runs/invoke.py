@@ -12,6 +12,7 @@ from remit.engine.declared.flow import Flow
 from remit.engine.declared.place import place, working_at
 from remit.engine.runs.plain import SyncRun, Waits
 from remit.engine.runs.run import Run
+from remit.engine.turn import caught
 
 
 def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
@@ -23,6 +24,7 @@ async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
     arguments = (given,) if flow.takes_input else ()
     token, outer = place.set("flow"), working_at.set((*working_at.get(), run.full_name))
+    before = caught.enter()
     try:
         if flow.is_async:
             return await flow.fn(run, *arguments)
@@ -33,6 +35,7 @@ async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
             waits.cancel()  # nobody is left to hear of them, as where an async flow is cancelled
             raise
     finally:
+        caught.leave(before)
         working_at.reset(outer)
         place.reset(token)
 

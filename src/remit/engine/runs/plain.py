@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from remit.engine.runs.run import Run, from_thread
-from remit.errors import CallRefused
+from remit.engine.turn.caught import give
+from remit.errors import CallRefused, StepError
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -134,7 +135,11 @@ class SyncRun:
         return self._wait(made())
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
-        return self._waits.for_(asyncio.run_coroutine_threadsafe(call, self._loop))
+        try:
+            return self._waits.for_(asyncio.run_coroutine_threadsafe(call, self._loop))
+        except StepError as exc:
+            give(exc)
+            raise
 
 
 def _made(calls: tuple[object, ...]) -> list[Coroutine[Any, Any, Any]]:

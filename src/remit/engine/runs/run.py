@@ -21,6 +21,7 @@ from remit.engine.declared.place import check_in_flow
 from remit.engine.declared.rows import Transaction
 from remit.engine.declared.sink import Effect
 from remit.engine.turn import draw, wait
+from remit.engine.turn.caught import call_made
 from remit.engine.turn.step import perform
 from remit.engine.turn.turn import Turn
 from remit.errors import CallRefused, NameAmbiguous
@@ -192,6 +193,7 @@ class Run:
 
     def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         self._attempt.unbegun[name] = call
+        call_made(name)
         return call
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from remit.engine.turn.caught import give
 from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import URGENCY, Parked
 
@@ -40,8 +41,10 @@ class _Open:
         parking._open += 1
         parking._moves += 1
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object = None, error: BaseException | None = None, _trace: object = None) -> None:
         parking = self._parking
+        if error is not None:
+            give(error)
         parking._open -= 1
         parking._moves += 1
         if parking._waiting:

@@ -19,6 +19,7 @@ from typing import Any
 
 from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.caught import give
 from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
 
@@ -34,6 +35,7 @@ async def gather(calls: Sequence[Awaitable[Any]]) -> list[Any]:
         if errors:
             if isinstance(errors[0], StepError):
                 errors[0].beside = tuple(errors[1:])  # where this one leaves the flow, all of them run again
+            give(errors[0])
             raise errors[0]
         return [task.result() for task in tasks]
     finally:
@@ -81,7 +83,11 @@ async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) ->
         race.decide(marks, winner)
         for task in tasks[:winner] + tasks[winner + 1 :]:
             task.cancel()
-        return await tasks[winner]
+        try:
+            return await tasks[winner]
+        except StepError as exc:
+            give(exc)
+            raise
     finally:
         await _cancel(tasks)
 
