@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -45,6 +46,16 @@ async def paying(run: remit.Run) -> None:
     await run.effect(pay, 1)
 
 
+@remit.flow(contract=OPEN)
+async def asking(run: remit.Run) -> None:
+    await run.approve("ok", {}, roles={"director"}, within=timedelta(hours=1))
+
+
+@remit.step
+async def fine() -> None:
+    pass
+
+
 class Watched:
     """A store that lets somebody act once, just before a claim or the last entry of a turn, or refuses to write."""
 
@@ -52,6 +63,7 @@ class Watched:
         self.inner = store
         self.before_claim: Act | None = None
         self.before_end: Act | None = None
+        self.before_release: Act | None = None
         self.refuses = ""  # a kind of entry
 
     def __getattr__(self, name: str) -> Any:
@@ -62,6 +74,12 @@ class Watched:
         if act is not None:
             await act()
         return await self.inner.claim(claim)
+
+    async def release(self, run_key: int, epoch: int) -> bool:
+        act, self.before_release = self.before_release, None
+        if act is not None:
+            await act()
+        return await self.inner.release(run_key, epoch)
 
     async def append(self, unit: Unit) -> None:
         if self.refuses in {HEADER.read(entry.header).kind for entry in unit.entries}:
@@ -185,3 +203,55 @@ async def test_a_store_that_fails_before_the_flow_begins_is_told_as_such(act: st
         assert (await rt.show("r")).row.worker is None
         store.refuses = ""
         assert (await rt.cancel("r", by=ANN)).status == "cancelled"
+
+
+async def test_a_wish_that_comes_while_a_turn_finds_nothing_new_is_heard():  # proves: RUN-14
+    store = Watched(MemoryStore())
+    async with remit.open(store) as rt:
+        assert (await rt.run(asking, id="r")).status == "waiting"
+        entries = len((await rt.read("r")).main)
+        assert (await rt.run(asking, id="r")).status == "waiting"
+        assert len((await rt.read("r")).main) == entries, "which finds nothing new, and writes nothing"
+        store.before_release = partial(elsewhere, rt, "r")
+        assert (await rt.run(asking, id="r")).status == "cancelled"
+
+
+async def test_a_wish_that_comes_while_a_cancelled_run_finds_nothing_new_is_heard():  # proves: RUN-14, FX-9
+    store = Watched(MemoryStore())
+    async with remit.open(store) as rt:
+        await doubtful(rt, "r")
+        assert (await rt.cancel("r", by=ANN)).status == "in_doubt"
+        store.before_release = partial(found_out, rt, "r")
+        assert (await rt.run(paying, id="r")).status == "cancelled"
+
+
+async def test_a_wish_that_comes_while_a_step_fails_is_heard():  # proves: RUN-14
+    store = Watched(MemoryStore())
+    async with remit.open(store) as rt:
+        store.before_end = partial(elsewhere, rt, "r")
+        assert (await rt.run(waiting, id="r")).status == "cancelled"
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["for the first time", "once more"])
+async def test_a_wish_that_comes_while_code_that_does_not_fit_is_refused_is_heard(is_known: bool):  # proves: RUN-14
+    store = Watched(MemoryStore())
+
+    @remit.flow(contract=OPEN)
+    async def fitting(run: remit.Run) -> None:
+        await run.step(fine)
+        await run.step(broken)
+
+    @remit.flow(contract=OPEN, name="fitting")
+    async def other_code(run: remit.Run) -> None:
+        pass
+
+    async with remit.open(store) as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(fitting, id="r")
+        if is_known:
+            with pytest.raises(remit.DefinitionIncompatible):
+                await rt.run(other_code, id="r")
+            store.before_release = partial(elsewhere, rt, "r")
+        else:
+            store.before_end = partial(elsewhere, rt, "r")
+        assert (await rt.run(other_code, id="r")).status == "cancelled"

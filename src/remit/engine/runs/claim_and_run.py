@@ -23,7 +23,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome, outcome_of
 from remit.engine.process.taking import Taken, Taker, alone
 from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
-from remit.engine.runs.holding import held
+from remit.engine.runs.holding import held, is_unheard
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.watch import is_parked, until_free
@@ -37,6 +37,7 @@ from remit.errors import (
     DefinitionIncompatible,
     Denied,
     LeaseHeld,
+    RemitError,
     RunAbsent,
     ValueUnreadable,
 )
@@ -109,13 +110,20 @@ async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | 
     """One attempt under a lease that was just granted."""
     run_key = taken.row.run_key
     started = AttemptStarted(contract=flow.terms.digest, version=flow.contract.version, worker=host.worker)
-    async with held(host, taken, started, main=main_task(flow)) as attempt:
-        turn = Turn(host, flow.terms, attempt)
-        host.to_tell[run_key] = partial(notice, turn)
-        try:
-            return await begin(turn, is_new=taken.is_new) or await _run_flow(turn, flow)
-        finally:
-            del host.to_tell[run_key]
+    attempt: Attempt | None = None
+    try:
+        async with held(host, taken, started, main=main_task(flow)) as attempt:
+            turn = Turn(host, flow.terms, attempt)
+            host.to_tell[run_key] = partial(notice, turn)
+            try:
+                told = await begin(turn, is_new=taken.is_new) or await _run_flow(turn, flow)
+            finally:
+                del host.to_tell[run_key]
+    except (DefinitionIncompatible, ValueUnreadable):
+        if attempt is not None and await is_unheard(host, attempt):
+            return Again()
+        raise
+    return Again() if await is_unheard(host, attempt) else told
 
 
 async def _run_flow(turn: Turn, flow: Flow[Any]) -> Outcome | Again:
@@ -136,13 +144,17 @@ async def _run_flow(turn: Turn, flow: Flow[Any]) -> Outcome | Again:
         if not isinstance(exc, Exception) and not _is_own_cancellation(exc, cancelled_before):
             raise
         error = await park(turn, flow.name, exc)
+        if not isinstance(error, RemitError):
+            return error
         if error is exc:
             raise
         raise error from exc
     try:
         return await complete(turn, data, twin)
     except DefinitionIncompatible as why:
-        await refuse(turn, why)
+        told = await refuse(turn, why)
+        if told is not None:
+            return told
         raise
 
 
@@ -154,7 +166,9 @@ async def _halted(turn: Turn, exc: BaseException) -> Outcome | Again:
     why = attempt.closed_by
     assert why is not None
     if isinstance(why, DefinitionIncompatible | ValueUnreadable):
-        await refuse(turn, why)
+        told = await refuse(turn, why)
+        if told is not None:
+            return told
     if why is exc:
         raise why
     raise why from (why.__cause__ if is_closing(exc) else exc)

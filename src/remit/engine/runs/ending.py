@@ -165,8 +165,8 @@ def _closing(attempt: Attempt, halt: Ended | None = None) -> tuple[Mark, ...]:
     return (*asks, Announce("run.ended", detail(f"{halt.fact.code}: {halt.words}")))
 
 
-async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> None:
-    """Write down that code and journal disagree, unless that is what the run waits for already.
+async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> Outcome | Again | None:
+    """Write down that code and journal disagree, unless that is what the run waits for already; None where it waits.
 
     What rides, draws and races of the flow that does not fit, is dropped.
     """
@@ -175,9 +175,10 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> N
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     attempt.reopen_to_end()
     before = view.parked
-    if before is not None and (before.waits_for, before.code, view.last_value) == (waits_for, why.code, words):
-        return
-    await attempt.end(RunParked(code=why.code, waits_for=waits_for), words, is_post_seen=False)
+    is_news = before is None or (before.waits_for, before.code, view.last_value) != (waits_for, why.code, words)
+    if is_news:
+        return await _park_unless_cancelled(turn, RunParked(code=why.code, waits_for=waits_for), words)
+    return None
 
 
 async def deny(turn: Turn, exc: Denied) -> Outcome | Again:
@@ -185,19 +186,35 @@ async def deny(turn: Turn, exc: Denied) -> Outcome | Again:
     return await finish(turn.attempt, ended(outcome_of(exc.code), exc.message))
 
 
-async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError:
-    """The run waits for mended code or surroundings; the error for its caller."""
+async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcome | Again:
+    """The run waits for mended code or surroundings; the error for its caller. Outcome: somebody cancelled it."""
     attempt, error = turn.attempt, exc
     await attempt.drain()
     if attempt.closed_by is not None:
         raise attempt.closed_by
+    if isinstance(attempt.halted, Ended):
+        return await finish(attempt, attempt.halted)
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
         error = StepError(run=attempt.run_id, name=flow, error_type=type_name(exc), detail=text_of(exc))
     calls = to_run_again(exc, attempt.run_id, attempt.failed)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     fact = RunParked(calls=calls, code=error.code, waits_for=waits_for)
-    await attempt.end(fact, detail(error.message), is_post_seen=False)
-    return error
+    return await _park_unless_cancelled(turn, fact, detail(error.message)) or error
+
+
+async def _park_unless_cancelled(turn: Turn, fact: RunParked, words: bytes) -> Outcome | Again | None:
+    """Park, and hear first what was posted while the flow ran; None where nobody cancelled it."""
+    attempt = turn.attempt
+    while True:
+        try:
+            await attempt.end(fact, words)
+        except Moved:
+            await notice(turn)
+            cancel = attempt.boundary.cancel
+            if cancel is not None:
+                return await finish(attempt, cancelled(cancel))
+        else:
+            return None
 
 
 def _can_be_stored(error: RemitError) -> bool:

@@ -56,6 +56,17 @@ async def held(
         host.keeper.drop(lease)
 
 
+async def is_unheard(host: Host, attempt: Attempt) -> bool:
+    """Whether somebody posted whom this turn did not hear: one that wrote no last entry compared nothing with that.
+
+    Asked when the lease was given back: whoever posts from then on finds the run free.
+    """
+    if attempt.has_ended:
+        return False
+    row = await host.store.read_row(host.tenant, attempt.run_id)
+    return row is not None and row.run_key == attempt.lease.run_key and row.post_seq > attempt.post_seq
+
+
 async def _see_through(attempt: Attempt) -> None:
     """Whoever stopped waiting for the run: what it began outside is settled before anybody else may hold it.
 

@@ -8,7 +8,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome
 from remit.engine.process.taking import Taken
 from remit.engine.runs.ending import finish
-from remit.engine.runs.holding import held
+from remit.engine.runs.holding import held, is_unheard
 from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import cancelled
 from remit.facts.kinds import AttemptStarted
@@ -22,4 +22,5 @@ async def end_unattended(host: Host, taken: Taken) -> Outcome | Again:
     started = AttemptStarted(contract=digest(pinned), version=pinned.version, worker=host.worker)
     async with held(host, taken, started, main=None) as attempt:
         await take_words(attempt, host.outstanding)
-        return await finish(attempt, cancelled(cancel))
+        told = await finish(attempt, cancelled(cancel))
+    return Again() if await is_unheard(host, attempt) else told
