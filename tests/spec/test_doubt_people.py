@@ -18,7 +18,7 @@ from remit.store.protocol import RunRow
 from remit.store.sqlite import SqliteStore
 from tests.spec.conftest import Storage
 from tests.support.office import BUYER, DANA, DORA, HOURS_72, ROOT, RUN, Office, answer, staffed
-from tests.support.till import Order, Receipt, Till, paying
+from tests.support.till import OPEN, Order, Receipt, Till, find_out, paying
 
 LOST = ConnectionError("no answer")
 
@@ -235,3 +235,41 @@ async def test_a_run_in_doubt_whose_code_asks_for_something_else_is_found_too(st
             assert [each.call for each in await rt.effects(in_doubt=True)] == ["pay"]
         assert await rt.verify("r") is None
     assert len(till.arrived) == 1
+
+
+async def test_a_word_that_code_that_does_not_fit_takes_up_leaves_the_run_in_doubt_and_not_running(
+    storage: Storage,
+):  # proves: FX-9, RUN-4
+    till = Till()
+
+    async def together(key: str, order: Order) -> None:
+        if len(till.arrived) == 2:
+            till.let_go.set()
+        await till.let_go.wait()
+        raise LOST
+
+    till.next(together, together)
+    pay = till.effect()
+
+    async def old() -> None: ...
+
+    async def new() -> None: ...
+
+    def buying(first: Any) -> remit.Flow[Any]:
+        @remit.flow(contract=OPEN, name="buying")
+        async def flow(run: remit.Run) -> None:
+            await run.step(first)
+            await run.gather(*[run.branch(name).effect(pay, Order()) for name in "xy"])
+
+        return flow
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(buying(old), id="r")).status == "in_doubt"
+        for _ in range(2):
+            with pytest.raises(remit.DefinitionIncompatible):
+                await rt.run(buying(new), id="r")
+            if (await rt.effects("r"))[0].state == "in_doubt":
+                await find_out(rt, "r", "ok", {"number": 1, "amount": 100}, call="x/pay")
+        assert [effect.state for effect in await rt.effects("r")] == ["ok", "in_doubt"]
+        assert (await rt.wait("r")).status == "in_doubt"
+        assert [row.run for row in await rt.list(status="in_doubt")] == ["r"]

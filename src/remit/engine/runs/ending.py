@@ -176,7 +176,7 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> O
     attempt.reopen_to_end()
     before = view.parked
     is_news = before is None or (before.waits_for, before.code, view.last_value) != (waits_for, why.code, words)
-    if is_news:
+    if attempt.writer.has_written or is_news:  # a word that it took up left the run running
         return await _park_unless_cancelled(turn, RunParked(code=why.code, waits_for=waits_for), words)
     return None
 
