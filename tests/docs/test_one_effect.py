@@ -46,7 +46,7 @@ async def main() -> None:
 asyncio.run(main())
 """
 
-# They read or form a value and decide nothing; the page leaves them out.
+# They read, form or note a value and decide nothing; the page leaves them out.
 SMALL = (
     "facts/",
     "canonical.py",
@@ -58,6 +58,7 @@ SMALL = (
 )
 READ = {
     ("engine/turn/attempt.py", "Attempt.is_open"),
+    ("engine/turn/caught.py", "call_made"),
     ("engine/turn/step.py", "since_us"),
     ("engine/turn/wish.py", "Wish.declared"),
     ("engine/turn/race.py", "has_lost"),
