@@ -248,6 +248,7 @@ async def test_what_a_probe_found_and_cannot_be_kept_is_done_and_lost(storage: S
     async with storage.open() as rt:
         outcome = await rt.run(flow, id="r")
         assert (outcome.status, outcome.code) == ("waiting", "effect.value_lost")
+        assert "cancel the run" in outcome.reason
         assert [e.state for e in await rt.effects("r")] == ["ok"]
     assert len(till.arrived) == 1
 

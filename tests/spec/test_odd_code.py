@@ -50,6 +50,37 @@ async def test_an_error_with_an_odd_code_or_text_never_spoils_the_journal(  # pr
         assert (await rt.show("r")).view.code == "step.failed"
 
 
+class OddDenial(remit.Denied):
+    code = 5  # type: ignore[assignment]
+
+
+def _textless_denial() -> remit.Denied:
+    error = remit.Denied("x")
+    del error.message
+    return error
+
+
+@pytest.mark.parametrize("denial", [OddDenial("no"), _textless_denial()], ids=["code", "text"])
+async def test_a_denial_with_an_odd_code_or_text_ends_the_run_like_any_other(  # proves: RUN-15, C29
+    storage: Storage, denial: remit.Denied
+):
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        await run.step(fine)
+        raise denial
+
+    async with storage.open() as rt:
+        for _ in range(2):
+            outcome = await rt.run(flow, id="r")
+            assert (outcome.status, outcome.code) == ("failed", "denied")
+        assert await rt.verify("r") is None
+
+
+@remit.step
+async def fine() -> None:
+    pass
+
+
 class FractionalClock:
     def now(self) -> float:
         return 1_700_000_000_000_000.5

@@ -185,7 +185,8 @@ def recall_outcome(turn: Turn, effect: Outward[Any], recorded: Recorded) -> Any:
 def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettled, value: bytes | None) -> Any:
     attempt = turn.attempt
     if is_lost(settled):
-        words = f"{name} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
+        lost = f"{name} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
+        words = f"{lost} The run can't go on: look outside for what the outcome was, and cancel the run."
         attempt.stop(Parked("repair", "effect.value_lost", words))
     if settled.state == "ok":
         assert value is not None  # the fold saw to it

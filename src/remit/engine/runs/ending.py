@@ -182,8 +182,9 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> O
 
 
 async def deny(turn: Turn, exc: Denied) -> Outcome | Again:
-    """A denial that the flow did not catch."""
-    return await finish(turn.attempt, ended(outcome_of(exc.code), exc.message))
+    """A denial that the flow did not catch. One of a user's class with an odd code or text is one too."""
+    code, words = (exc.code, exc.message) if _can_be_stored(exc) else (Denied.code, text_of(exc))
+    return await finish(turn.attempt, ended(outcome_of(code), words))
 
 
 async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcome | Again:
