@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 import remit
+from remit.engine.process.reserved import TRIES
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Peek
+from tests.spec.conftest import Storage
 from tests.support.office import DANA, DORA, RUN, Office, staffed
 from tests.support.till import Till, paying
 
@@ -49,3 +53,14 @@ async def test_a_wish_to_end_a_run_needs_no_directory_whatever_this_process_look
         with pytest.raises(remit.AuthorityUnreadable):
             await rt.decide(ask.id, "approve", by=DORA, seen=ask.version)
         assert (await rt.cancel(RUN, by=DANA)).status == "cancelled"
+
+
+async def test_however_many_post_to_one_run_at_once_each_is_heard(database: Storage):  # proves: RUN-14, APR-7
+    many, till = 3 * TRIES, Till()
+    till.next(ConnectionError("no answer"))
+    async with database.open() as rt, database.open() as beside:
+        await rt.run(paying(till.effect()), id="r")
+        wishes = [one.cancel("r", by=DANA) for one in (rt, beside) for _ in range(many // 2)]
+        await asyncio.gather(*wishes)
+        assert len((await rt.read("r")).post) == many
+        assert await rt.verify("r") is None

@@ -1,15 +1,18 @@
 """Posting: whoever does not hold a run leaves what it has to say in lane `post`.
 
 The whole journal is verified first. The entry is appended by comparing the lane's head, so that
-whether it is still valid is decided on what stands there; whoever was slower looks again. It
-runs no flow and needs no lease. The next attempt takes it up.
+whether it is still valid is decided on what stands there; whoever was slower looks again, a bounded number
+of times. One lock for each run keeps the callers of one loop from overtaking each other: only others
+can. It runs no flow and needs no lease. The next attempt takes it up.
 """
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 from remit.engine.process.admit import Found, find
 from remit.engine.process.host import Host
@@ -24,6 +27,9 @@ from remit.facts.fact import Fact
 from remit.facts.machine import ENDED
 from remit.store.marks import Fence, Mark
 from remit.store.protocol import Unit
+
+# By loop, ledger, tenant and run; a lock that nobody holds or waits for is forgotten.
+_turns: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str, str, str], asyncio.Lock] = WeakValueDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,18 @@ async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter
     Raises RunAbsent, RunQuarantined, Tampered, Refused `run.ended`, ClockJumped, StoreUnavailable, and where it is
     fenced AuthorityUnreadable: nothing was written.
     """
+    async with _turn_at(host, run):
+        found = await _posted(host, run, by=by, write=write, is_fenced=is_fenced)
+    await _tell(host, found.row.run_key)
+    return found
+
+
+def _turn_at(host: Host, run: str) -> asyncio.Lock:
+    key = asyncio.get_running_loop(), host.store.ledger.origin, host.tenant, run
+    return _turns.setdefault(key, asyncio.Lock())
+
+
+async def _posted(host: Host, run: str, *, by: str, write: Callable[[Found], Letter], is_fenced: bool) -> Found:
     for _ in range(TRIES):
         if is_fenced:
             await look(host)
@@ -60,7 +78,6 @@ async def post(host: Host, run: str, *, by: str, write: Callable[[Found], Letter
             await host.store.append(_unit(host, found, letter, by=by, fence=fence))
         except (LeaseLost, Moved):
             continue  # somebody posted, the run ended, or the directory moved: look again
-        await _tell(host, found.row.run_key)
         return found
     raise StoreUnavailable(f"Nothing was written: run {run!r} moved {TRIES} times in between.")
 
