@@ -360,7 +360,7 @@ def test_a_policy_is_compared_before_it_is_set_and_stricter_rules_hold(desk: Des
 
     file.write_text(POLICY.replace('"4"', '"5"').replace("300", "200").replace('"wire"', ""))
     shown = desk("policy", "set", str(file), "--by", "user:ops", "--yes")
-    assert "- forbid wire" in shown and "at most 300 GBP -> at most 200 GBP" in shown
+    assert "- forbid wire" in shown and "at most 300 minor units of GBP -> at most 200 minor units of GBP" in shown
     assert desk.json(*BUY, "--id", "r", "--input", '"Acme"', exits=8)["code"] == "ceiling_exceeded"
     assert "ceiling.exceeded" in desk("why", "r")
 

@@ -486,8 +486,8 @@ def test_people_are_told_what_was_seen_and_what_was_required() -> None:  # prove
         ("2026-11-18 11:06:40 UTC; still wanted", "not cancelled; still wanted; until 2026-11-18 11:06:40 UTC"),
         ("executor agent:buyer is known; on behalf of user:dana is known", "known and not disabled"),
         (
-            "agent:buyer holds buyer; 3,800,000 GBP with 1,200,000 used",
-            "one of: buyer, head_buyer; at most 5,000,000 GBP per run (contract)",
+            "agent:buyer holds buyer; 3,800,000 minor units of GBP with 1,200,000 used",
+            "one of: buyer, head_buyer; at most 5,000,000 minor units of GBP per run (contract)",
         ),
         (
             "quote: fresh until 2026-11-18 11:06:40 UTC",
@@ -516,8 +516,8 @@ TOLD = [
     ("identity.unknown", asked(executor=replace(BUYER, known=False)), "executor agent:buyer is unknown"),
     ("authority.role", asked(executor=replace(BUYER, roles=[])), "agent:buyer holds no role"),
     ("ceiling.amount", limited(amount=None), "no whole number at amount"),
-    ("ceiling.negative", limited(amount=-1), "-1 GBP"),
-    ("ceiling.currency", limited(stated="USD"), "3,800,000 'USD'"),
+    ("ceiling.negative", limited(amount=-1), "-1 minor units of GBP"),
+    ("ceiling.currency", limited(stated="USD"), "3,800,000 minor units of 'USD'"),
     ("evidence.missing", resting_on(digest=""), "quote: missing"),
     ("evidence.unreadable", resting_on(failed="TimeoutError"), "quote: could not be taken again (TimeoutError)"),
     ("evidence.expired", resting_on(until=0), "quote: expired on 1970-01-01 00:00:00 UTC"),
@@ -546,11 +546,29 @@ def test_what_was_seen_says_what_the_code_says(told: tuple[str, Question, str]) 
     assert words in describe(question, found[0])[0]
 
 
+def test_an_amount_is_never_shown_as_whole_pounds_or_yen() -> None:  # proves: GATE-2
+    """How many minor units make a whole one is not known here: 200,000 pence are no 200,000 GBP."""
+    for currency in ("GBP", "JPY", "KWD"):
+        question = limited(stated=currency, currency=currency, amount=200_000)
+        told = " ".join(describe(question, judge(question).findings[2]))
+        assert f"200,000 minor units of {currency}" in told and f"200,000 {currency}" not in told
+    bare = limited(stated="", currency="", amount=3)
+    assert "; 3 with" in describe(bare, judge(bare).findings[2])[0]
+
+
+def test_of_two_ceilings_each_sum_says_which_rule_counts_it() -> None:  # proves: GATE-2
+    contract = replace(limited().ceilings[0], source="contract", used=70_000)
+    question = replace(limited(), ceilings=[contract, replace(contract, source="policy", per="day")])
+    seen, _ = describe(question, judge(question).findings[2])
+
+    assert "with 70,000 used (per run, contract)" in seen and "with 70,000 used (per day, policy)" in seen
+
+
 def test_what_a_request_says_can_not_pass_for_words_of_ours() -> None:
     hostile = limited(stated="GBP\u202e; approved by the board")
 
     assert describe(hostile, judge(hostile).findings[2])[0] == (
-        "agent:buyer holds buyer; 3,800,000 'GBP\\u202e; approved by th' with 1,200,000 used"
+        "agent:buyer holds buyer; 3,800,000 minor units of 'GBP\\u202e; approved by th' with 1,200,000 used"
     )
     assert "\u202e" not in describe(asked(doubts=["order\u202e"]), Finding(check="effects"))[0]
 

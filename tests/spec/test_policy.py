@@ -213,8 +213,8 @@ def test_a_change_is_said_rule_by_rule_before_it_is_set():  # proves: GATE-6
         "  version: '4' -> '5'",
         "+ ceiling gift.value per effect: at most 0",
         "  ceiling pay.amount per effect: at most 2,500,000 -> at most 1,000,000",
-        "- ceiling refund.order.total per day: at most 90 GBP",
-        "- ceiling refund.order.total per effect: at most 5 GBP",
+        "- ceiling refund.order.total per day: at most 90 minor units of GBP",
+        "- ceiling refund.order.total per effect: at most 5 minor units of GBP",
         "- evidence exchange rate: relied on for at most 90s",
         "- forbid gift: nobody performs it",
     ]

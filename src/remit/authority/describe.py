@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from remit.authority.gate import faults
+from remit.authority.money import money
 from remit.canonical import INTEGER_MAX
 from remit.facts.judgement import Answer, Basis, Check, Finding, Limit, Question, Who
 
@@ -76,11 +77,11 @@ def _authority(question: Question) -> tuple[str, str]:
     executor = question.executor
     seen = [f"{executor.principal} holds {', '.join(executor.roles) or 'no role'}"]
     required = [_one_of(group) for group in question.resume] or ["anyone"]
-    for limit in question.ceilings if question.effect is not None else ():
-        seen.append(_amount(limit))
-        required.append(
-            f"at most {_number(limit.max)} {limit.currency}".rstrip() + f" per {limit.per} ({limit.source})"
-        )
+    limits = question.ceilings if question.effect is not None else []
+    for limit in limits:
+        seen.append(_amount(limit) + (f" (per {limit.per}, {limit.source})" if len(limits) > 1 else ""))
+        most = money(_number(limit.max), limit.currency)
+        required.append(f"at most {most} per {limit.per} ({limit.source})")
     return "; ".join(seen), "; ".join(required)
 
 
@@ -171,7 +172,7 @@ def _amount(limit: Limit) -> str:
     own = not limit.stated or limit.stated == limit.currency
     currency = limit.currency if own else ascii(limit.stated[:20])
     used = f" with {_number(limit.used)} used" if limit.used else ""
-    return f"{_number(limit.amount)} {currency}".rstrip() + used
+    return money(_number(limit.amount), currency) + used
 
 
 def _who(who: Who) -> str:

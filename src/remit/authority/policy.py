@@ -19,6 +19,7 @@ from typing import Any
 from remit.authority import tables
 from remit.authority.contract import WINDOW_MAX, WINDOWS
 from remit.authority.durations import MICROSECOND, duration_text
+from remit.authority.money import money
 from remit.authority.tables import Fault, within
 from remit.canonical import Form, encode
 from remit.errors import Refused
@@ -206,7 +207,7 @@ def _said(pin: PolicyPin) -> Iterator[tuple[str, str]]:
         yield f"approval of {effect}", _approval_said(approval)
     for effect, pins in pin.ceilings.items():
         for each in pins:
-            yield f"ceiling {effect}.{each.field} per {each.per}", f"at most {each.max:,} {each.currency}".rstrip()
+            yield f"ceiling {effect}.{each.field} per {each.per}", f"at most {money(f'{each.max:,}', each.currency)}"
 
 
 def _approval_said(pin: ApprovalPin) -> str:
