@@ -314,6 +314,9 @@ def test_doctor_examines_without_changing_and_fails_on_a_finding(desk: Desk):  #
     found = {one["name"]: one["ok"] for one in desk.json("doctor")}
     assert found and all(found.values())
     assert desk("doctor", STORE).count("ok") >= len(found)
+    edit(desk, f"UPDATE remit_entry SET body = CAST('{{}}' AS BLOB) WHERE {KEY.format('r')} AND seq = 2")
+    (wrong,) = (one for one in desk.json("doctor", exits=6) if not one["ok"])
+    assert (wrong["name"], wrong["seen"]) == ("journals", "r: does not verify") and "`remit verify`" in wrong["hint"]
     edit(desk, "UPDATE remit_run SET quarantined = 1")
     assert [one["name"] for one in desk.json("doctor", exits=6) if not one["ok"]] == ["runs", "own journals"]
 

@@ -62,7 +62,7 @@ async def effect_names(host: Host) -> set[str]:
     """Declared names of effects that the newest runs called, asked about or had rules for."""
     found: set[str] = set()
     async for view in newest(host):
-        if view is not None:
+        if isinstance(view, RunView):
             found.update(effect.intended.effect for effect in view.boundary.effects.values())
             found.update(ask.asked.bound.effect for ask in view.boundary.asks.values())
             found.update(view.opened.contract.effects)

@@ -3,6 +3,7 @@
 No chain covers these tables, so whoever can write the database can free a key or empty a ceiling.
 That shows here afterwards, by the journals of the newest runs; nothing is changed, and no crossing
 asks for it. What runs beyond those took is not known, so only a table that has too little is wrong.
+A journal that does not verify is named as well: it was read, and whoever asks whether a store is well is told.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from remit.engine.boundary.question import is_shared
 from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
+from remit.errors import Tampered
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup
 
@@ -20,6 +22,7 @@ TRIES = 3  # runs go on while they are counted
 NAMED_MAX = 5
 
 _HINT = "Restore these tables from a backup of the same moment as the runs; find out who wrote to the database."
+_VERIFY = "See `remit verify` for what is wrong with each; restore their bytes from a backup."
 
 
 @dataclass(slots=True)
@@ -28,12 +31,13 @@ class _Told:
 
     runs: int = 0
     unread: int = 0  # quarantined, written by a newer version, or they do not verify
+    wrong: list[str] = field(default_factory=list)  # of these, those that do not verify and were not set aside yet
     used: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     held: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 async def recount(host: Host) -> list[Checkup]:
-    """Two findings: ceilings, business keys. Reads the newest runs of this tenant."""
+    """Three findings: journals, ceilings, business keys. Reads the newest runs of this tenant."""
     for _ in range(TRIES):
         told = await _count(host)
         less = [scope for scope, used in told.used.items() if await host.store.read_used(host.tenant, scope) < used]
@@ -45,7 +49,10 @@ async def recount(host: Host) -> list[Checkup]:
     seen = f"{len(told.used):,} counted {over}{without}" if not less else f"{_named(less)}: more was taken {over}"
     keys = [f"{call} of run {run}" for run, call in lost]
     found = f"{len(told.held):,} held {over}{without}" if not lost else f"{_named(keys)}: its key is not held any more"
+    verify = f"{told.runs - told.unread:,} of the newest {told.runs:,} verify"
+    broken = f"{_named(told.wrong)}: does not verify"
     return [
+        Checkup("journals", not told.wrong, broken if told.wrong else verify, _VERIFY if told.wrong else ""),
         Checkup("ceilings", not less, seen, _HINT if less else ""),
         Checkup("business keys", not lost, found, _HINT if lost else ""),
     ]
@@ -58,9 +65,11 @@ async def _count(host: Host) -> _Told:
     return told
 
 
-def _add(told: _Told, view: RunView | None) -> None:
+def _add(told: _Told, view: RunView | Tampered | None) -> None:
     told.runs += 1
-    if view is None:
+    if isinstance(view, Tampered):
+        told.wrong.append(view.run)
+    if not isinstance(view, RunView):
         told.unread += 1
         return
     for effect in view.boundary.effects.values():
