@@ -283,6 +283,9 @@ def test_a_cancelled_run_ends_and_says_what_it_waited_for(desk: Desk):  # proves
     assert (told["status"], told["cancelled_by"]) == ("cancelled", "user:dana")
     assert desk.json("inbox") == []
     assert desk.json("cancel", "r", "--by", "user:dana", exits=2)["error"]["code"] == "run.ended"
+    words = desk("judge", "r", "flows:buy", exits=8)
+    assert "Run r is cancelled since " in words and "the gate is not asked any more." in words
+    assert desk.json("judge", "r", "flows:buy", exits=8)["decision"] is None
     assert "user:dana asked for the end: not needed" in desk("explain", "r", columns=160)
 
 

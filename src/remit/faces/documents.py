@@ -188,6 +188,12 @@ def judged_document(found: Judged) -> Document:
     }
 
 
+def ended_document(found: Found) -> Document:
+    """The same of a run that is over: no verdict, because the gate is not asked any more."""
+    told = run_document(found.row)
+    return {"run": told["run"], "call": None, "decision": None, "code": told["code"], "status": told["status"]}
+
+
 def compatibility_document(found: Compatibility) -> Document:
     """Whether code goes on with a run."""
     return asdict(found)

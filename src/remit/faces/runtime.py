@@ -163,7 +163,10 @@ class Runtime(People):
         return await rehearse(host, flow, await find(host, id))
 
     async def judge(self, id: str, flow: Flow[Any]) -> Judged:
-        """What the gate would say of that run now, by this code. Runs no step, calls no effect, writes nothing."""
+        """What the gate would say of that run now, by this code. Runs no step, calls no effect, writes nothing.
+
+        Raises Refused `run.ended` of a run that is over.
+        """
         host, flow = self._ready(), _checked(flow)
         return await judge_dry(host, flow, await find(host, id))
 

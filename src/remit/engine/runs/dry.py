@@ -7,6 +7,7 @@ is not built into the journal yet is not written.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,13 @@ from remit.authority.describe import describe
 from remit.authority.gate import judge
 from remit.engine.boundary.question import question_of, resume_question
 from remit.engine.declared.flow import Flow
-from remit.engine.process.admit import Found
+from remit.engine.process.admit import Found, check_flow
 from remit.engine.process.host import Host
 from remit.engine.process.standing import check_not_behind, glance
 from remit.engine.runs.rehearsal import rehearse_to
+from remit.errors import Refused
 from remit.facts.judgement import Finding, Question, Verdict
+from remit.facts.machine import ENDED
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +39,19 @@ class Judged:
 
 
 async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
-    """What the gate would say of this run. Raises FlowMismatch, AuthorityUnreadable."""
+    """What the gate would say of this run. Raises FlowMismatch, AuthorityUnreadable, Refused `run.ended`."""
+    view = found.view
+    check_flow(view, flow)
+    if view.status in ENDED:
+        run = view.identity.run
+        raise Refused(
+            f"Run {run!r} is {view.status}; the gate is not asked about it any more.",
+            code="run.ended",
+            hint=f"See `remit explain {shlex.quote(run)}` for what the gate found when it was asked.",
+        )
     await glance(host)
     check_not_behind(host, found.view)
     rehearsed = await rehearse_to(host, flow, found)
     wish, turn = rehearsed.wish, rehearsed.turn
     question = resume_question(turn) if wish is None else await question_of(turn, wish)
-    return Judged(found.view.identity.run, "" if wish is None else wish.name, question, judge(question))
+    return Judged(view.identity.run, "" if wish is None else wish.name, question, judge(question))

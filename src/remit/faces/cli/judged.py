@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
+
+from rich.console import Group
+
+from remit.engine.process.admit import Found
 from remit.engine.runs.dry import Judged
 from remit.faces.cli.inert import cell, line
-from remit.faces.cli.say import Grid, Shown, stack
+from remit.faces.cli.say import Grid, Shown, stack, status_of, time_of
 
 _DECISIONS = {"resume": "bold green", "revalidate": "bold yellow", "abandon": "bold red"}
 
@@ -23,3 +28,11 @@ def judged(found: Judged) -> Shown:
         grid.row(mark, finding.check, finding.code, seen, required)
     foot = f"Directory and policy at version {found.question.authority}; nothing was changed."
     return stack(head, grid.made(), cell(foot, "dim"))
+
+
+def ended(found: Found) -> Shown:
+    """Of a run that is over there is no verdict: to say that it may go on would be a lie."""
+    run, view = found.row.run, found.view
+    since = f" since {time_of(view.last_at)}; the gate is not asked any more."
+    told = line("Run ", cell(run, "bold"), " is ", status_of(str(view.status)), since)
+    return Group(told, cell(f"`remit explain {shlex.quote(run)}` tells what it found when it was asked.", "dim"))

@@ -10,6 +10,7 @@ import typer
 import remit
 from remit.engine.declared.flow import Flow
 from remit.engine.process.outcome import Outcome
+from remit.errors import Refused
 from remit.faces import proving
 from remit.faces.cli import asking, directory, effected, judged, policy, prove, reasons, show, timeline
 from remit.faces.cli.act import Manner, act
@@ -21,6 +22,7 @@ from remit.faces.cli.target import check_names, flow_of, input_of
 from remit.faces.documents import (
     checkup_document,
     compatibility_document,
+    ended_document,
     explanation_document,
     judged_document,
     outcome_document,
@@ -203,7 +205,14 @@ def judge(manner: Manner, id: RunArgument, flow: FlowArgument) -> None:
     """Say what the gate would answer to that run now, and why. Changes nothing."""
 
     async def ask(rt: Runtime, voice: Voice, declared: Flow[Any]) -> int:
-        found = await rt.judge(id, declared)
+        try:
+            found = await rt.judge(id, declared)
+        except Refused as refusal:
+            if refusal.code != "run.ended":
+                raise
+            seen = await rt.show(id)
+            voice.answer(ended_document(seen), judged.ended(seen))
+            return Exit.NOT_COMPLETED
         voice.answer(judged_document(found), judged.judged(found))
         return Exit.OK if found.verdict.decision == "resume" else Exit.NOT_COMPLETED
 
