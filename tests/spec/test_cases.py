@@ -272,7 +272,7 @@ async def echo(run: remit.Run, given: Any) -> Any:
 
 
 async def test_odd_ids_are_literal_in_every_call(storage: Storage):  # proves: C32, RUN-11
-    """Case C32. Control characters, 500 characters and separate marks are refused at the door: `test_declarations.py`."""
+    """Case C32. Control and 500 characters, and separate marks, are refused at the door: `test_declarations.py`."""
     ids = [*(id for id in ODD_IDS if unicodedata.is_normalized("NFC", id)), "x" * 200]
     async with storage.open() as rt:
         for id in ids:
