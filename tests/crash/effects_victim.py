@@ -99,7 +99,7 @@ async def survive(job: Job, stage: Stage) -> Report:
         if outcome.status == "in_doubt":
             (effect,) = await rt.effects(job.run, in_doubt=True)
             paid = effect.key in _outside(job).paid
-            state, number = ("ok", 1) if paid else ("did_not_happen", None)
+            state, number = ("ok", 1) if paid else ("did_not_happen", ...)
             await rt.resolve(job.run, effect.call, cast(Any, state), by=DIRECTOR, evidence="statement", outcome=number)
             report.last = await look(rt, job, await drive(rt, flow, job.run))
         wrong = await rt.verify(job.run)

@@ -210,7 +210,7 @@ def test_what_deceives_is_named_and_nothing_is_hidden(desk: Desk):  # proves: AP
     desk("approve", ask["id"], "--by", "user:kim", *seen)
     (desk.folder / "timeout").touch()
     desk("resume", "r", "flows:buy", exits=8)
-    desk("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "\x1b]0;x\x07")
+    desk("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "\x1b]0;x\x07", "--outcome", "null")
     for words in (("explain", "r"), ("why", "r"), ("effects", "r"), ("show", "r"), ("ask", ask["id"])):
         assert not {"\x1b", "\u202e", "\x07"} & set(desk(*words)), words
 
@@ -254,7 +254,7 @@ def test_a_doubt_is_listed_with_its_key_and_ended_by_a_person_once(desk: Desk): 
 
     words = ("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "the statement")
     desk(*words, "--outcome", '{"receipt":"R-9"}')
-    assert desk.json(*words, exits=2)["error"]["code"] == "doubt.resolved"
+    assert desk.json(*words, "--outcome", "null", exits=2)["error"]["code"] == "doubt.resolved"
     assert "user:kim said what became of pay" in desk("why", "r")
     assert json.loads(desk("resume", "r", "flows:buy")) == {"receipt": "R-9"}
     assert paid(desk) == ["380"]
@@ -268,13 +268,30 @@ def test_a_resolution_that_makes_no_sense_is_refused(desk: Desk):
     words = ("--by", "user:kim", "--evidence", "x")
     for said, code in (
         (("did-not-happen", "--outcome", "1"), "doubt.outcome"),
+        (("did-not-happen", "--outcome", "null"), "doubt.outcome"),
+        (("ok",), "doubt.outcome"),
         (("ok", "--outcome", "{"), "doubt.outcome"),
         (("perhaps",), "usage"),
     ):
         assert desk.json("resolve", "r", "pay", *said, *words, exits=2)["error"]["code"] == code
-    assert desk.json("resolve", "r", "pay", "ok", "--by", "agent:buyer", "--evidence", "x", exits=2)["error"][
-        "code"
-    ] == ("doubt.decider")
+    by_a_program = ("did-not-happen", "--by", "agent:buyer", "--evidence", "x")
+    assert desk.json("resolve", "r", "pay", *by_a_program, exits=2)["error"]["code"] == "doubt.decider"
+
+
+def test_one_that_happened_gave_something_and_what_does_not_fit_says_the_way_out(desk: Desk):  # proves: FX-9
+    """A word is taken once: given without an outcome it could be corrected by nobody, and blocked the run."""
+    in_doubt(desk)
+    words = ("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "the statement")
+    hint = desk.json(*words, exits=2)["error"]["hint"]
+    assert "what the effect's function would have returned, as JSON" in hint and "--outcome null" in hint
+    desk(*words, "--outcome", "null")  # written out, and of another type than the function's
+    error = desk.json("resume", "r", "flows:buy", exits=2)["error"]
+    assert error["code"] == "value.unreadable" and "as a person gave it" in error["message"]
+    assert "let its function's return type read that, or cancel the run" in error["message"]
+    assert "`remit cancel r --by user:YOU`" in desk("why", "r", columns=400)
+    (desk.folder / "flows.py").write_text(FLOWS.replace(") -> dict:", ") -> dict | None:"))
+    assert desk.json("resume", "r", "flows:buy")["status"] == "completed"
+    assert paid(desk) == ["380"]
 
 
 def test_a_cancelled_run_ends_and_says_what_it_waited_for(desk: Desk):  # proves: FX-10

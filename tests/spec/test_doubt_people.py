@@ -187,6 +187,19 @@ async def test_nobody_says_so_of_a_call_that_began_while_they_looked(tmp_path: P
     assert till.times == [1]
 
 
+async def test_what_happened_gave_something_and_what_did_not_gave_nothing():  # proves: FX-9
+    till = Till()
+    till.next(LOST)
+    async with remit.open("memory:") as rt:
+        await rt.grant("user:ann", "clerk", by=ROOT)
+        await rt.run(paying(till.effect()), id="r")
+        for state, given in (("ok", {}), ("did_not_happen", {"outcome": None})):
+            with pytest.raises(remit.Refused) as refused:
+                await rt.resolve("r", "pay", state, by="user:ann", evidence="x", **given)  # type: ignore[arg-type]
+            assert refused.value.code == "doubt.outcome"
+        assert not (await rt.read("r")).post
+
+
 async def test_an_outcome_that_does_not_fit_its_type_leaves_no_doubt(storage: Storage):  # proves: FX-8, FX-9
     till = Till()
     till.next(LOST)
@@ -196,7 +209,7 @@ async def test_an_outcome_that_does_not_fit_its_type_leaves_no_doubt(storage: St
         await rt.run(flow, id="r")
         await rt.resolve("r", "pay", "ok", by="user:ann", evidence="statement", outcome={"wrong": 1})
         for _ in range(2):
-            with pytest.raises(remit.ValueUnreadable):
+            with pytest.raises(remit.ValueUnreadable, match=r"pay, as a person gave it.*cancel the run"):
                 await rt.run(flow, id="r")
         (effect,) = await rt.effects("r")
         assert (effect.state, effect.found) == ("ok", "person")

@@ -325,7 +325,7 @@ async def test_a_person_says_that_it_happened_and_nothing_is_called(storage: Sto
         (effect,) = await rt.effects("r")
         assert (effect.state, effect.found, effect.outcome) == ("ok", "person", {"number": 7, "amount": 100})
         with pytest.raises(remit.Refused) as refused:
-            await find_out(rt, "r", "ok")
+            await find_out(rt, "r", "ok", PAID)
         assert refused.value.code == "run.ended"
     assert len(till.arrived) == 1
 

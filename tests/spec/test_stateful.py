@@ -316,7 +316,8 @@ class Lives(RuleBasedStateMachine):
             assert intended is not None
             state: Any = "ok" if self.world.count(intended.body["key"]) else "did_not_happen"
             try:
-                self.do(self.rt.resolve(run, call, state, by=DORA, evidence="asked outside", outcome="found"))
+                found: Any = "found" if state == "ok" else ...
+                self.do(self.rt.resolve(run, call, state, by=DORA, evidence="asked outside", outcome=found))
             except remit.Refused as refused:
                 may = self.model.is_allowed(DORA, "director")
                 assert refused.code == "doubt.resolved" or (not may and refused.code in ("doubt.decider", "doubt.role"))

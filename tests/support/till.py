@@ -141,7 +141,7 @@ async def find_out(
     rt: remit.Runtime,
     run: str,
     state: Literal["ok", "did_not_happen"],
-    outcome: Any = None,
+    outcome: Any = ...,
     *,
     call: str = "pay",
     by: str = "user:ann",

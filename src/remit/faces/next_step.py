@@ -26,6 +26,10 @@ def next_step(told: Why) -> str:
     again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
     if told.code == "definition_incompatible":
         return f"bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, then {again}."
+    if told.code == "effect.value_lost":
+        return f"nothing brings that back: `remit cancel {run} --by user:YOU` ends the run, and says what was done."
+    if told.code == "value.unreadable":
+        return f"let the type read what is stored, then {again}; or `remit cancel {run} --by user:YOU`."
     if told.code == "policy_unnamed":
         return f"give the contract a rule for that effect, or mend the name of one, then {again}."
     return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
@@ -38,7 +42,8 @@ def _next_at_the_gate(told: Why, run: str) -> str:
         call = shlex.quote(unknown[0].call)
         return (
             f"{go_on} asks the outside where the effect says how; else find out by its key (`remit effects {run}`), "
-            f"and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT`, or `did-not-happen`."
+            f"and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, "
+            "or `did-not-happen` without an outcome."
         )
     if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
         return f"`remit ask {waiting[0].id}` shows what is asked, and how it is answered."

@@ -83,12 +83,13 @@ class People(Opened):
         return await effects(host, run=id, in_doubt=in_doubt, limit=limit)
 
     async def resolve(
-        self, id: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any = None
+        self, id: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any = ...
     ) -> None:
         """Say what became of an effect in doubt, and how that is known; the next turn of the run settles it by that.
 
-        outcome: of one that happened, as plain JSON types. Raises Refused `doubt.absent`, `doubt.resolved`,
-        `doubt.under_way`, `doubt.decider`, `doubt.evidence`.
+        outcome: of one that happened, what its function would have returned, as plain JSON types; None is to be
+        written out. It can't be corrected, and is read by the type of the code at the next turn. Raises Refused
+        `doubt.absent`, `doubt.resolved`, `doubt.under_way`, `doubt.decider`, `doubt.evidence`, `doubt.outcome`.
         """
         host = self._ready()
         check_principal(by, "principal")

@@ -193,9 +193,15 @@ def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettl
         try:
             return effect.codec.read(value, where=name)
         except ValueUnreadable as exc:
-            attempt.lost(exc)
+            attempt.lost(exc if settled.found != "person" else _unread(name, exc))
     kind = EffectDeclined if settled.state == "failed" else EffectDidNotHappen
     raise kind(run=attempt.run_id, name=name, error_type=settled.error, detail=detail_of(value))
+
+
+def _unread(name: str, exc: ValueUnreadable) -> ValueUnreadable:
+    """The same of an outcome that a person gave, who could not be told that it does not fit: nobody had the code."""
+    way = "it happened and is not called again; let its function's return type read that, or cancel the run"
+    return ValueUnreadable(f"{exc.reason}; {way}", type_name=exc.type_name, where=f"{name}, as a person gave it")
 
 
 def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:

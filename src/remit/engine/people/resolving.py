@@ -29,15 +29,17 @@ _PLAIN = codec_for(object)
 async def resolve(
     host: Host, run: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any
 ) -> None:
-    """Say what became of an effect. outcome: of one that happened, plain JSON types.
+    """Say what became of an effect. outcome: of one that happened, plain JSON types; `...` where none is said.
 
-    Raises Refused: `doubt.absent` (no such effect, or it is settled), `doubt.under_way` (a living worker is at it, or
-    its call has not returned), `doubt.resolved` (somebody said so already), `doubt.evidence`, `doubt.decider`,
-    `doubt.self`, `doubt.role`; ValueRefused: nothing was written.
+    Raises Refused: `doubt.outcome` (it happened and gave nothing), `doubt.absent` (no such effect, or it is settled),
+    `doubt.under_way` (a living worker is at it, or its call has not returned), `doubt.resolved` (somebody said so
+    already), `doubt.evidence`, `doubt.decider`, `doubt.self`, `doubt.role`; ValueRefused: nothing was written.
     """
     if not evidence.strip():
         raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
-    data, _ = _PLAIN.write({"evidence": evidence, "outcome": outcome}, where=f"the outcome of {call}")
+    _check_outcome(call, state, outcome)
+    given = None if outcome is ... else outcome
+    data, _ = _PLAIN.write({"evidence": evidence, "outcome": given}, where=f"the outcome of {call}")
     row = await host.store.read_row(host.tenant, run)
     holder = row.worker if row is not None else None
     dead = holder if holder is not None and await is_holder_dead(host, holder) else None
@@ -66,6 +68,22 @@ async def resolve(
         return Letter(fact, data, (Announce("doubt.resolved", told_),))
 
     await post(host, run, by=by, write=write, is_fenced=True)
+
+
+def _check_outcome(call: str, state: str, outcome: Any) -> None:
+    """That one that happened gives what the flow is to get, written out: a word is taken once, and never corrected."""
+    if state == "ok" and outcome is ...:
+        raise Refused(
+            f"{call!r} happened and gave what? Nothing was done.",
+            code="doubt.outcome",
+            hint="Give what the effect's function would have returned, as JSON: `--outcome JSON`, or `--outcome null`.",
+        )
+    if state != "ok" and outcome is not ...:
+        raise Refused(
+            "What did not happen has no outcome; nothing was done.",
+            code="doubt.outcome",
+            hint="Leave the outcome out, or say that it happened: `ok`.",
+        )
 
 
 def _check_person(authority: Authority, by: str) -> None:

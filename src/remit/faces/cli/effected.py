@@ -57,14 +57,15 @@ def resolve(
     *,
     evidence: Annotated[str, typer.Option("--evidence", metavar="TEXT", help="How that is known; it is kept.")],
     outcome: Annotated[
-        str | None, typer.Option("--outcome", metavar="JSON", help="Of one that happened: what the flow gets.")
+        str | None,
+        typer.Option("--outcome", metavar="JSON", help="Of one that happened: what it returned."),
     ] = None,
 ) -> None:
     """Say what became of an effect in doubt, once, and how that is known."""
 
     def first() -> Any:
         check_principal(by, "principal")
-        return _outcome(state, outcome)
+        return _outcome(outcome)
 
     async def ask(rt: Runtime, voice: Voice, given: Any) -> int:
         await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given)
@@ -77,22 +78,16 @@ def resolve(
     act(manner, ask, first=first)
 
 
-def _outcome(state: State, text: str | None) -> Any:
+def _outcome(text: str | None) -> Any:
     if text is None:
-        return None
-    if state != "ok":
-        raise Refused(
-            "What did not happen has no outcome; nothing was done.",
-            code="doubt.outcome",
-            hint="Leave --outcome out, or say that it happened: `ok`.",
-        )
+        return ...
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as exc:
         raise Refused(
             f"The outcome can't be read as JSON: {exc}; nothing was done.",
             code="doubt.outcome",
-            hint="Give what the effect would have returned, as JSON; text stands in double quotes.",
+            hint="Give what the effect's function would have returned, as JSON; text stands in double quotes.",
         ) from exc
 
 
@@ -122,7 +117,8 @@ def _below(one: Effected) -> list[Part]:
 
 def _how(one: Effected) -> Shown:
     """How a doubt ends: somebody looks for the key on the other side."""
-    words = f"`remit resolve {shlex.quote(one.run)} {shlex.quote(one.call)} ok --by user:YOU --evidence WHAT`"
+    run, call = shlex.quote(one.run), shlex.quote(one.call)
+    words = f"`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`"
     look = "look for its key on the other side, then say what became of it: "
     return line(cell("Next: ", "bold"), f"{look}{words}, or `did-not-happen`.")
 
