@@ -12,6 +12,7 @@ import pexpect
 import pytest
 
 import remit
+from remit.faces.documents import moment
 from tests.support.command import STORE, Desk
 
 FLOWS = """
@@ -402,6 +403,20 @@ def test_a_name_in_a_policy_that_no_effect_has_is_told(desk: Desk):
     assert "pya: no run here, nor a flow that was named, has an effect of this name. Is it pay?" in shown
     error = desk.json("policy", "check", str(file), "--flow", "flows:nothing", exits=2)["error"]
     assert error["code"] == "flow.unknown"
+
+
+def test_the_window_that_is_shown_is_the_one_that_the_policy_leaves(desk: Desk):  # proves: GATE-8
+    asked(desk)
+    pinned = desk.json("why", "r")["window_end"]
+    (desk.folder / "p.toml").write_text('version = "5"\n[windows]\nlow = "1h"\n')
+    desk("policy", "set", "p.toml", "--by", "user:ops", "--yes")
+
+    capped = desk.json("why", "r")["window_end"]
+    assert pinned - capped == (5 * 24 - 1) * 3_600_000_000
+    until = moment(capped).strftime("%Y-%m-%dT%H:%M:%SZ")
+    for words in (("why", "r"), ("show", "r")):
+        assert until in desk(*words), words
+    assert f"{until} by the policy" in desk("explain", "r", columns=160)
 
 
 def test_on_a_terminal_a_policy_is_set_only_after_a_yes(desk: Desk):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remit.authority.describe import describe
 from remit.authority.directory import Authority, fold_authority
+from remit.authority.rules import window_end
 from remit.engine.people.deciding import Ask, shown
 from remit.engine.people.effected import Effected, told
 from remit.engine.process import admit, incidents
@@ -38,6 +39,18 @@ class Explanation:
     view: RunView | None
     now: int
     authority: Authority | None = None
+
+    @property
+    def window_end(self) -> int:
+        """When the run's time is over, microseconds UTC: as pinned, and of one that goes on as the policy caps it now.
+
+        Code of a higher risk may have less; nobody knows of that before it is asked.
+        """
+        view = self.view
+        if view is None or view.ended is not None or self.authority is None:
+            return self.row.window_end
+        risk = view.opened.contract.risk
+        return window_end(view.opened_at, view.opened.window_end, [risk], self.authority.policy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +168,7 @@ async def why(host: Host, stored: Stored) -> Why:
     row = stored.row
     if row.run.startswith(RESERVED_PREFIX):
         raise RunAbsent(f"{row.run!r} is a journal of Remit's own and no run; nothing was done.")
-    explained = explain(host, stored)
+    explained = replace(explain(host, stored), authority=await authority_of(host))
     view, problem = explained.view, explained.timeline.problem
     if problem is not None and not row.quarantined:
         raise problem
@@ -176,7 +189,7 @@ async def why(host: Host, stored: Stored) -> Why:
         holder=row.worker or "",
         lease_until=row.lease_until,
         is_holder_dead=row.worker is not None and await admit.is_holder_dead(host, row.worker),
-        window_end=row.window_end,
+        window_end=explained.window_end,
         incident=await _incident(host, row) if row.quarantined else "",
         is_whole=view is not None,
         now=host.clock.now(),

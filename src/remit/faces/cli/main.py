@@ -137,8 +137,9 @@ def show_(
         if is_raw and (await rt.read(id)).row.quarantined:
             return _explained(voice, await rt.explain(id))
         found = await rt.show(id)
-        calls = [one for one in (await rt.explain(id)).timeline.lines if one.kind in show.OUTCOMES]
-        voice.answer(shown_document(found, calls), *show.one_run(found.row, found.view, calls, is_raw=is_raw))
+        told = await rt.explain(id)
+        calls = [one for one in told.timeline.lines if one.kind in show.OUTCOMES]
+        voice.answer(shown_document(found, calls), *show.one_run(told, found.view, calls, is_raw=is_raw))
         return Exit.OK
 
     act(manner, ask, first=nothing)

@@ -8,6 +8,7 @@ from remit.engine.runs.rehearsal import Compatibility
 from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
 from remit.faces.documents import status_name, words_of
+from remit.faces.explain import Explanation
 from remit.facts.machine import COMPLETING
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
@@ -36,8 +37,9 @@ def finished(view: RunView) -> Shown:
     return cell(whole(view.last_value))
 
 
-def one_run(row: RunRow, view: RunView, calls: list[Line], *, is_raw: bool) -> list[Shown]:
+def one_run(found: Explanation, view: RunView, calls: list[Line], *, is_raw: bool) -> list[Shown]:
     """What is known of a run. is_raw: values are whole, each on a line of its own, so that they can be copied."""
+    row = found.row
     last = "value" if view.status == "completed" else "reason"
     told = facts(
         ("run", row.run),
@@ -46,7 +48,7 @@ def one_run(row: RunRow, view: RunView, calls: list[Line], *, is_raw: bool) -> l
         ("flow", f"{row.flow}, contract {view.opened.contract.version}"),
         ("executor", executor(view)),
         ("opened", time_of(view.opened_at)),
-        ("window ends", time_of(view.opened.window_end)),
+        ("window ends", time_of(found.window_end)),
         ("held by", row.worker or "nobody"),
         ("entries", f"{row.seq}, the last {row.head.hex()[:16]}…"),
         ("input", "" if is_raw else Cut("", view.input)),

@@ -36,17 +36,22 @@ def pins(told: Explanation) -> Shown | None:
         return None
     opened, contract = view.opened, view.opened.contract
     last = view.attempts[-1] if view.attempts else None
-    left = opened.window_end - told.now
     grid = Grid("", "opened under", "now")
     grid.row("flow", opened.flow, "")
     grid.row("contract", contract.version, f"{last.version} at the last attempt" if last else "no attempt yet")
     grid.row("risk", contract.risk, "")
     grid.row("who may resume", ", ".join(contract.resume), "")
-    grid.row("window ends", time_of(opened.window_end), f"{span(left)} left" if left > 0 else "over")
+    grid.row("window ends", time_of(opened.window_end), _window_now(told, opened.window_end))
     grid.row("authority", f"version {opened.authority}", _authority_now(told))
     grid.row("policy", opened.policy[:12] if opened.policy else "none", _policy_now(told, opened.policy))
     grid.row("executor", executor(view), _who_now(told, opened.by, opened.behalf))
     return grid.made()
+
+
+def _window_now(told: Explanation, pinned: int) -> str:
+    end = told.window_end
+    left = f"{span(end - told.now)} left" if end > told.now else "over"
+    return left if end == pinned else f"{time_of(end)} by the policy, {left}"
 
 
 def _authority_now(told: Explanation) -> str:
