@@ -111,9 +111,25 @@ def test_a_question_is_listed_shown_answered_and_the_run_goes_on(desk: Desk):  #
 
 def test_a_no_ends_the_run_and_nothing_is_done(desk: Desk):
     ask = asked(desk)
-    desk("deny", ask["id"], "--by", "user:kim", "--seen", ask["version"], "--reason", "too dear")
+    reason = "too dear: the same screws cost half of that at Meier's, who delivers by Tuesday as well"
+    desk("deny", ask["id"], "--by", "user:kim", "--seen", ask["version"], "--reason", reason)
     assert desk.json("resume", "r", "flows:buy", exits=8)["code"] == "denied"
     assert paid(desk) == [] and desk.json("inbox") == []
+    for words in (("why", "r"), ("ask", ask["id"]), ("show", "r"), ("explain", "r")):
+        told = re.sub(r"\s+", "", desk(*words))  # folded at 100 columns, and whole
+        assert "".join(reason.split()) in told, words
+    assert "user:kim said no to pay: too dear" in desk("why", "r")
+
+
+def test_a_run_cancelled_in_doubt_says_who_wanted_that_and_why(desk: Desk):  # proves: FX-10
+    in_doubt(desk)
+    desk("cancel", "r", "--by", "user:dana", "--reason", "the supplier is bankrupt")
+    desk("resolve", "r", "pay", "did-not-happen", "--by", "user:kim", "--evidence", "the bank's letter of Monday")
+    assert desk.json("resume", "r", "flows:buy", exits=8)["status"] == "cancelled"
+    told = desk("why", "r")
+    assert "user:dana asked for its end: the supplier is bankrupt" in told
+    assert "user:kim said what became of pay, it did not happen: the bank's letter of Monday" in told
+    assert [one["by"] for one in desk.json("why", "r")["spoken"]] == ["user:kim", "user:dana", "user:kim"]
 
 
 def test_on_a_terminal_the_question_is_shown_before_it_is_answered(desk: Desk):
@@ -251,7 +267,9 @@ def test_a_doubt_is_listed_with_its_key_and_ended_by_a_person_once(desk: Desk): 
     (effect,) = desk.json("effects", "--in-doubt")
     assert (effect["run"], effect["call"], effect["state"]) == ("r", "pay", "in_doubt")
     assert effect["key"] in desk("effects", "r") and effect["key"] in desk("effects")
-    assert "remit resolve r pay ok" in desk("why", "r")
+    for told in (desk("why", "r"), desk("effects"), desk("effects", "r")):  # a probe is asked before a person is sent
+        resume, resolve = told.index("remit resume r MODULE:FLOW"), told.index("remit resolve r pay ok")
+        assert resume < resolve
 
     words = ("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "the statement")
     desk(*words, "--outcome", '{"receipt":"R-9"}')

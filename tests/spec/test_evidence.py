@@ -60,6 +60,8 @@ async def test_a_fresh_quote_of_one_branch_is_none_of_another(storage: Storage):
             outcome = await rt.run(desk.flow(purchase), id=RUN)
             assert (outcome.status, outcome.code, outcome.waits_for) == ("waiting", "evidence_expired", "evidence")
             assert "stays expired: cancel this run and open a new one" in outcome.reason
+            step = next_step(await rt.why(RUN))  # and does not send to `judge` in a circle
+            assert "`again=`" in step and f"`remit cancel {RUN}" in step and "remit judge" not in step
     assert desk.paid == ["new"]
 
 

@@ -97,7 +97,10 @@ def _evidence(question: Question) -> tuple[str, str]:
         # The request was made from what has changed, and code that is replayed makes the same request again.
         required += "; no rule asks a person here: cancel this run and open a new one"
     if any(basis.digest and question.now > basis.until for basis in question.evidence):
-        required += "; what the flow can't take again (`again=`) stays expired: cancel this run and open a new one"
+        required += (
+            "; what the flow takes again (`again=`) is taken at the next resume; "
+            "what it can't take again stays expired: cancel this run and open a new one"
+        )
     return seen, required
 
 

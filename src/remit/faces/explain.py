@@ -17,6 +17,7 @@ from remit.engine.process.outcome import detail_of
 from remit.engine.process.reserved import check_not_set_aside, read_own
 from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
+from remit.faces.spoken import Spoken, spoken
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
@@ -81,7 +82,8 @@ class Why:
     proven, False says "alive or unknown". incident: what was found when it was set aside. is_whole: of a quarantined
     run, its bytes verify now. by, behalf: what the next call has to be made with. now: by the clock of this machine.
     objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
-    of which nobody knows whether they happened. cancelled_by: who wants an end.
+    of which nobody knows whether they happened. cancelled_by: who wants an end. spoken: what people
+    said of it, with their reasons, also when it is over.
     """
 
     run: str
@@ -106,6 +108,7 @@ class Why:
     asks: tuple[Ask, ...] = ()
     doubts: tuple[Effected, ...] = ()
     cancelled_by: str = ""
+    spoken: tuple[Spoken, ...] = ()
 
 
 def explain(host: Host, stored: Stored) -> Explanation:
@@ -200,7 +203,7 @@ async def why(host: Host, stored: Stored) -> Why:
 def _boundary(view: RunView) -> dict[str, Any]:
     """What of the boundary says why. An ended run waits for nobody."""
     boundary = view.boundary
-    found: dict[str, Any] = {"objections": _objections(view)}
+    found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view)}
     if view.ended is None:
         standing = (ask for ask in boundary.asks.values() if ask.stands)
         found["asks"] = tuple(shown(view, ask) for ask in standing)

@@ -35,20 +35,30 @@ def next_step(told: Why) -> str:
     return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
 
 
+def doubt_step(run: str, call: str) -> str:
+    """How a doubt ends: the outside is asked where a probe can, before a person goes and looks."""
+    run, call = shlex.quote(run), shlex.quote(call)
+    return (
+        f"`remit resume {run} MODULE:FLOW` asks the outside where the effect says how; else find out by its key "
+        f"(`remit effects {run}`), and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, "
+        "or `did-not-happen` without an outcome."
+    )
+
+
 def _next_at_the_gate(told: Why, run: str) -> str:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
     go_on = f"`remit resume {run} MODULE:FLOW`"
     if unknown := [doubt for doubt in told.doubts if not doubt.told_by]:
-        call = shlex.quote(unknown[0].call)
-        return (
-            f"{go_on} asks the outside where the effect says how; else find out by its key (`remit effects {run}`), "
-            f"and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, "
-            "or `did-not-happen` without an outcome."
-        )
+        return doubt_step(told.run, unknown[0].call)
     if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
         return f"`remit ask {waiting[0].id}` shows what is asked, and how it is answered."
     if told.asks or told.doubts or told.cancelled_by:
         return f"{go_on}."
+    if told.code == "evidence_expired":
+        return (
+            f"{go_on} where the flow takes it again (`again=`); else `remit cancel {run} --by user:YOU`, "
+            "and open a new run: it stays expired."
+        )
     if told.code == "evidence_changed":
         return (
             f"`remit cancel {run} --by user:YOU`, and open a new run: its request was made from what changed since, "

@@ -21,7 +21,7 @@ from remit.authority.directory import Authority
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
-from remit.engine.process.outcome import detail
+from remit.engine.process.outcome import detail, detail_of
 from remit.errors import ApprovalRefused
 from remit.facts.boundary import AskState, AskView
 from remit.facts.judgement import Finding, Need
@@ -51,8 +51,8 @@ class Ask:
     payload: the request as plain JSON: what an agent wrote in it is untrusted. difference: since it was asked last;
     None at the first time. void: why the question before does not hold. roles: one of each group is needed.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
-    state: open, approved, denied, void, used. decided_by: who answered, "" while nobody did. number: by which the inbox
-    is paged, 0 elsewhere.
+    state: open, approved, denied, void, used. decided_by: who answered, "" while nobody did. reason: why, "" for none.
+    number: by which the inbox is paged, 0 elsewhere.
     """
 
     id: str
@@ -74,6 +74,7 @@ class Ask:
     version: str
     state: AskState
     decided_by: str
+    reason: str
     raw: bytes
     number: int = 0
 
@@ -157,6 +158,7 @@ def shown(view: RunView, ask: AskView) -> Ask:
         version=ask.hash,
         state=ask.state,
         decided_by=ask.decided.by if ask.decided is not None else "",
+        reason=detail_of(ask.decided.reason) if ask.decided is not None else "",
         raw=ask.request,
     )
 

@@ -17,6 +17,7 @@ from remit.faces.cli.inert import Cut, cell, line
 from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
 from remit.faces.cli.show import EFFECT_STYLES
 from remit.faces.documents import effected_document
+from remit.faces.next_step import doubt_step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 
@@ -116,11 +117,7 @@ def _below(one: Effected) -> list[Part]:
 
 
 def _how(one: Effected) -> Shown:
-    """How a doubt ends: somebody looks for the key on the other side."""
-    run, call = shlex.quote(one.run), shlex.quote(one.call)
-    words = f"`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`"
-    look = "look for its key on the other side, then say what became of it: "
-    return line(cell("Next: ", "bold"), f"{look}{words}, or `did-not-happen`.")
+    return line(cell("Next: ", "bold"), doubt_step(one.run, one.call))
 
 
 def _json(value: Any) -> bytes:

@@ -52,6 +52,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
         ("asks", roles_of(ask) + ("; also those for whom it acts" if ask.alone else "")),
         ("asked", time_of(ask.asked_at)),
         ("until", time_of(ask.until) + (left if is_open else "")),
+        ("answered by", f"{ask.decided_by}: {ask.reason}" if ask.reason else ask.decided_by),
         ("version", ask.version),
     )
     who = f"What {ask.by} asks for; it wrote this text itself:"

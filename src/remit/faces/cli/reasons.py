@@ -28,10 +28,11 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
     if told.reason and not told.failures and not told.objections:
         parts.append(cell(f"{told.code}: {told.reason}"))
-    parts += [_asked(ask, told.now) for ask in told.asks]
-    parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" or doubt.told_by]
-    if told.cancelled_by:
-        parts.append(cell(f"{told.cancelled_by} asked for its end."))
+    parts += [_asked(ask, told.now) for ask in told.asks if not ask.decided_by]
+    parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" and not doubt.told_by]
+    parts += [cell(f"{one.by} {one.did}: {one.words}" if one.words else f"{one.by} {one.did}.") for one in told.spoken]
+    if any(ask.decided_by for ask in told.asks) or any(doubt.told_by for doubt in told.doubts):
+        parts.append(cell("The next turn takes that up."))
     if told.failures:
         named = ", ".join(failure.call for failure in told.failures)
         parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
@@ -56,16 +57,11 @@ def _objections(told: Why) -> Shown | None:
 
 def _asked(ask: Ask, now: int) -> Text:
     roles = whose(ask.roles)
-    if ask.decided_by:
-        said = "said yes" if ask.state == "approved" else "said no"
-        return cell(f"{ask.decided_by} {said} to {ask.call}; the next turn takes that up.")
     left = f"until {time_of(ask.until)} ({span(ask.until - now)} left)" if ask.until > now else "; its time is over"
     return cell(f"{ask.call} waits for a yes from {roles} {left}.".replace(" ;", ";"))
 
 
 def _in_doubt(doubt: Effected, now: int) -> Text:
-    if doubt.told_by:
-        return cell(f"{doubt.told_by} said what became of {doubt.call}; the next turn settles it by that.")
     since = f"{time_of(doubt.at)} ({span(now - doubt.at)} ago)"
     return cell(f"Nobody knows whether {doubt.call} happened: it was called {since}.")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from remit.faces.cli.say import span, time_of
 from remit.faces.documents import words_of
+from remit.faces.spoken import evidence_of
 from remit.facts.timeline import Line
 
 Told = tuple[str, bool]  # the words, and whether they tell the entry's value already
@@ -90,7 +92,13 @@ def _decided(one: Line) -> Told:
 
 def _resolved(one: Line) -> Told:
     what = "happened" if one.body["state"] == "ok" else "did not happen"
-    return f"{one.by} said that {one.body['call']} {what}:", False
+    return f"{one.by} said that {one.body['call']} {what}: {evidence_of(one.value)}{_given(one.value)}", True
+
+
+def _given(value: bytes | None) -> str:
+    """The outcome that a person gave for one that happened."""
+    outcome = json.loads(value or b"{}").get("outcome")
+    return "" if outcome is None else f"; outcome {json.dumps(outcome, ensure_ascii=False)}"
 
 
 def _set(one: Line) -> Told:

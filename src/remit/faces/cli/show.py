@@ -9,6 +9,7 @@ from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
 from remit.faces.documents import status_name, words_of
 from remit.faces.explain import Explanation
+from remit.faces.spoken import evidence_of
 from remit.facts.machine import COMPLETING
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
@@ -70,10 +71,14 @@ def _boundary(view: RunView) -> Shown | None:
     for effect in view.boundary.effects.values():
         calls = f", {effect.calls} calls" if effect.calls > 1 else ""
         what = f"intended {time_of(effect.at)}{calls}, key {effect.intended.key}"
+        if (told := view.boundary.resolved.get(effect.intention)) is not None:
+            what += f"; {told.by} knows what became of it: {evidence_of(told.value)}"
         grid.row(effect.name, "effect", cell(effect.state, EFFECT_STYLES[effect.state]), what)
     for ask in view.boundary.asks.values():
         roles = whose(ask.asked.bound.roles)
         answer = f"; {ask.decided.by} said {ask.decided.fact.choice}" if ask.decided is not None else ""
+        if ask.decided is not None and (reason := words_of(ask.decided.reason)):
+            answer += f": {reason}"
         void = f"; {', '.join(ask.voided)}" if ask.voided else ""
         what = f"{ask.asked.ask} asks {roles} until {time_of(ask.asked.until)}{answer}{void}"
         grid.row(ask.asked.call, "question", cell(ask.state, ASK_STYLES[ask.state]), what)

@@ -11,6 +11,7 @@ from remit.faces.cli.say import Grid, Shown, hour_of, span, stack, time_of
 from remit.faces.cli.show import executor
 from remit.faces.explain import Explanation
 from remit.facts.judgement import Who
+from remit.facts.machine import POSTED
 from remit.facts.timeline import Line
 
 
@@ -99,8 +100,8 @@ def _what(one: Line, style: str) -> Cut | Text:
         return Cut("" if one.is_verified else "unverified:", one.value, style)
     try:
         before, is_said = say(one)
-    except (KeyError, TypeError):  # a newer version wrote it, with other facts
+    except (KeyError, TypeError, AttributeError):  # a newer version wrote it, with other facts
         before, is_said = "", False
-    if one.value is None:  # all of it are words of ours
+    if one.value is None or (is_said and one.kind in POSTED):  # words of ours, or a person's, who is to be heard
         return cell(before, style)
     return Cut(before, None if is_said else one.value, style)
