@@ -59,6 +59,7 @@ from remit.errors import (
 from remit.faces.explain import Explanation, Failure, Objection, Why
 from remit.faces.listform import run, run_async
 from remit.faces.runtime import Runtime, open
+from remit.faces.spoken import Spoken
 from remit.faces.written import load_contract
 from remit.facts.judgement import Finding, Verdict
 from remit.facts.machine import Status
@@ -130,6 +131,7 @@ __all__ = [
     "RunView",
     "Runtime",
     "SaveError",
+    "Spoken",
     "Status",
     "Step",
     "StepError",

@@ -40,7 +40,8 @@ def doubt_step(run: str, call: str) -> str:
     run, call = shlex.quote(run), shlex.quote(call)
     return (
         f"`remit resume {run} MODULE:FLOW` asks the outside where the effect says how; else find out by its key "
-        f"(`remit effects {run}`), and say so: `remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, "
+        f"(`remit effects {run}`), and say so: "
+        f"`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, "
         "or `did-not-happen` without an outcome."
     )
 
