@@ -106,7 +106,7 @@ def reasons(run: str, then: datetime, now: datetime, found: Sequence[ReasonShown
 
 
 def told_to(who: str, words: str) -> RenderableType:
-    """What somebody who waits is told, as it stands in the outbox."""
+    """What somebody who waits finds, once they are told that the run has stopped."""
     return Padding(Text.assemble((f"To {who}: ", "bold"), (words, "yellow")), _EDGE)
 
 

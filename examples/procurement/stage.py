@@ -103,7 +103,7 @@ class Told:
     """An announcement, as the outbox has it for whoever is to be told."""
 
     run: str
-    kind: str  # "approval.asked", "approval.decided", "run.ended"
+    kind: str  # "AskOpened", "AskDecided", "RunStopped"
     what: dict[str, Any]
 
 
@@ -114,7 +114,7 @@ def outbox(desk: Desk) -> list[Told]:
         store = store_for(desk.ledger_url)
         await store.open()
         try:
-            rows = await store.read_outbox(0, 10_000)
+            rows = await store.read_outbox("default", 0, 10_000)
         finally:
             await store.close()
         return [Told(row.run, row.kind, json.loads(row.data)) for row in rows]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from remit.errors import LeaseLost, Moved
+from remit.facts.announced import AskDecided, AskOpened, DoubtTold, write
 from remit.facts.names import AUTHORITY
 from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, KeyRow, OutboxRow, Store, Unit
@@ -68,6 +69,10 @@ def ask(name: str, *roles: str, call: str = "pay") -> OpenAsk:
     return OpenAsk(name, call, roles or ("buyer",), 1_000, 2_000)
 
 
+def told(name: str) -> Announce:
+    return Announce(AskOpened(ask=name))
+
+
 class BoundaryContract:
     """What every store keeps; goes with StoreContract, which makes the store."""
 
@@ -85,7 +90,7 @@ class BoundaryContract:
         authority, hand = await open_authority(store), await open_held(store, "po-1")
         await store.append(authority.step())
         before = await read_stored(store, hand.row.run_key)
-        marks = (TakeKey("5eed", "pay"), Reserve("a", 5, 10), ask("a-1"), Announce("approval.asked", b"{}"))
+        marks = (TakeKey("5eed", "pay"), Reserve("a", 5, 10), ask("a-1"), told("a-1"))
         assert await fate(store, resting(hand, *marks, fence=Fence(authority.row.run_key, seq))) == "authority"
 
         assert await read_stored(store, hand.row.run_key) == before
@@ -119,9 +124,9 @@ class BoundaryContract:
         units = [
             hand.step(),
             resting(hand, FreeKey("5eed"), ask("a-1")),
-            resting(hand, Unreserve("a", 2), Announce("told", b"1")),
-            resting(other, Announce("told", b"2")),
-            resting(lost, Announce("told", b"3"), ask("a-2")),
+            resting(hand, Unreserve("a", 2), told("a-1")),
+            resting(other, told("a-2")),
+            resting(lost, told("a-3"), ask("a-2")),
         ]
         units[-1].epoch = 9
 
@@ -132,7 +137,7 @@ class BoundaryContract:
         assert await store.read_key(TENANT, "5eed") is None
         assert await store.read_used(TENANT, "a") == 3
         assert [row.ask for row in await store.list_asks(AskFilter(TENANT))] == ["a-1"]
-        assert sorted(row.data for row in await store.read_outbox(0, 9)) == [b"1", b"2"]
+        assert sorted(row.data for row in await store.read_outbox(TENANT, 0, 9)) == [b'{"ask":"a-1"}', b'{"ask":"a-2"}']
         assert (await read_stored(store, hand.row.run_key)).row.seq == 6
 
     async def test_each_of_a_batch_hears_its_own_answer(self, store):  # proves: OWN-3, GATE-2
@@ -392,45 +397,47 @@ class BoundaryContract:
     async def test_what_is_announced_is_read_in_order_with_the_time_of_its_commit(self, store, clock):  # proves: APR-6
         await open_held(store, "po-1")
         first = clock.now()
-        await fresh_fate(store, "po-1", Announce("approval.asked", b'{"ask":"a-1"}'), Announce("b", b'"\xc2\xa3"'))
+        await fresh_fate(store, "po-1", told("a-1"), Announce(DoubtTold(call="£")))
         clock.move(timedelta(seconds=1))
-        await fresh_fate(store, "po-1", Announce("c", b"3"))
-        rows = await store.read_outbox(0, 10)
+        await fresh_fate(store, "po-1", told("a-2"))
+        rows = await store.read_outbox(TENANT, 0, 10)
         assert rows == [
-            OutboxRow(rows[0].number, TENANT, "po-1", "approval.asked", b'{"ask":"a-1"}', first),
-            OutboxRow(rows[1].number, TENANT, "po-1", "b", b'"\xc2\xa3"', first),
-            OutboxRow(rows[2].number, TENANT, "po-1", "c", b"3", first + 1_000_000),
+            OutboxRow(rows[0].number, TENANT, "po-1", "AskOpened", b'{"ask":"a-1"}', first),
+            OutboxRow(rows[1].number, TENANT, "po-1", "DoubtTold", b'{"call":"\xc2\xa3"}', first),
+            OutboxRow(rows[2].number, TENANT, "po-1", "AskOpened", b'{"ask":"a-2"}', first + 1_000_000),
         ]
         assert 0 < rows[0].number < rows[1].number < rows[2].number
-        assert await store.read_outbox(rows[0].number, 1) == rows[1:2]
-        assert await store.read_outbox(rows[2].number, 10) == []
+        assert await store.read_outbox(TENANT, rows[0].number, 1) == rows[1:2]
+        assert await store.read_outbox(TENANT, rows[2].number, 10) == []
 
     async def test_a_decision_in_lane_post_closes_its_question_and_announces(self, store):  # proves: APR-2, APR-6
         authority, hand = await open_authority(store), await open_held(store, "po-1")
         await fresh_fate(store, "po-1", ask("a-1"))
-        marks, fence = (CloseAsk("a-1"), Announce("approval.decided", b"{}")), Fence(authority.row.run_key, 1)
+        marks, fence = (CloseAsk("a-1"), Announce(AskDecided(ask="a-1"))), Fence(authority.row.run_key, 1)
         post = await hand_of(store, "po-1", lane="post")
         assert await fate(store, resting(post, *marks, fence=fence)) == WRITTEN
         assert await fate(store, resting(await hand_of(store, "po-1", lane="post"), *marks, fence=fence)) == WRITTEN
         assert await store.list_asks(AskFilter(TENANT)) == []
-        assert [row.kind for row in await store.read_outbox(0, 10)] == ["approval.decided"] * 2
+        assert [row.kind for row in await store.read_outbox(TENANT, 0, 10)] == ["AskDecided"] * 2
         stored = await read_stored(store, hand.row.run_key)
         assert (stored.row.post_seq, len(stored.post)) == (2, 2)
 
     async def test_of_two_deciders_at_once_one_is_written_with_its_marks(self, store):  # proves: APR-5
         await open_held(store, "po-1")
         hands = [await hand_of(store, "po-1", lane="post") for _ in range(3)]
-        units = [resting(hand, Announce(f"by-{i}", b"1"), post_seq=0) for i, hand in enumerate(hands)]
+        units = [resting(hand, told(f"by-{i}"), post_seq=0) for i, hand in enumerate(hands)]
         answers = await fates(store, *units)
         assert sorted(answers) == ["lease", "lease", WRITTEN]
-        assert [row.kind for row in await store.read_outbox(0, 10)] == [f"by-{answers.index(WRITTEN)}"]
+        assert [row.data for row in await store.read_outbox(TENANT, 0, 10)] == [
+            write(told(f"by-{answers.index(WRITTEN)}").told)
+        ]
 
     async def test_a_run_that_ended_takes_no_decision(self, store):  # proves: APR-5
         hand = await open_held(store, "po-1")
         await store.append(hand.end())
         post = await hand_of(store, "po-1", lane="post")
-        assert await fate(store, resting(post, Announce("late", b"1"))) == "lease"
-        assert await store.read_outbox(0, 10) == []
+        assert await fate(store, resting(post, told("late"))) == "lease"
+        assert await store.read_outbox(TENANT, 0, 10) == []
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -482,7 +489,7 @@ class BoundaryContract:
 async def beside(store: Store) -> tuple[Any, ...]:
     """What the tests above write beside a run: nothing of it is there where a unit was refused."""
     key, used = await store.read_key(TENANT, "5eed"), await store.read_used(TENANT, "a")
-    return key, used, await store.read_ask(TENANT, "a-1"), await store.read_outbox(0, 10)
+    return key, used, await store.read_ask(TENANT, "a-1"), await store.read_outbox(TENANT, 0, 10)
 
 
 class LastingBoundary(BoundaryContract):
@@ -506,9 +513,21 @@ class LastingBoundary(BoundaryContract):
         for role in (None, "buyer"):
             assert [row.ask for row in await store.list_asks(AskFilter(OTHER, role=role))] == ["a-1"]
 
+    async def test_what_is_announced_in_one_tenant_is_told_to_no_other(self, store):  # proves: APR-11
+        for tenant in (TENANT, OTHER):
+            await open_run(store, "po-1", tenant=tenant)
+        for number in range(4):
+            await fresh_fate(store, "po-1", told(f"a-{number}"), tenant=(TENANT, OTHER)[number % 2])
+        mine, theirs = await store.read_outbox(TENANT, 0, 9), await store.read_outbox(OTHER, 0, 9)
+        assert [row.data for row in mine] == [write(told(f"a-{number}").told) for number in (0, 2)]
+        assert [row.data for row in theirs] == [write(told(f"a-{number}").told) for number in (1, 3)]
+        assert mine[0].number < theirs[0].number < mine[1].number < theirs[1].number
+        assert await store.read_outbox(OTHER, theirs[0].number, 1) == theirs[1:]
+        assert await store.read_outbox("third", 0, 9) == []
+
     async def test_what_stands_beside_the_runs_lasts(self, store, reopen):  # proves: FX-8, GATE-3, APR-1
         await open_held(store, "po-1")
-        marks = (TakeKey("5eed", "pay"), Reserve("a", 60, 100), ask("a-1"), ask("a-2"), Announce("one", b"{}"))
+        marks = (TakeKey("5eed", "pay"), Reserve("a", 60, 100), ask("a-1"), ask("a-2"), told("one"))
         await fresh_fate(store, "po-1", *marks)
         await fresh_fate(store, "po-1", CloseAsk("a-1"))
         before = await beside(store)
@@ -519,11 +538,11 @@ class LastingBoundary(BoundaryContract):
         assert await store.list_asks(AskFilter(TENANT, role="buyer")) == listed
         assert await fresh_fate(store, "po-1", Reserve("a", 41, 100)) == "ceiling"
         assert await fresh_fate(store, "po-1", TakeKey("5eed", "other")) == "business"
-        assert await fresh_fate(store, "po-1", ask("a-3"), Announce("two", b"{}")) == WRITTEN
+        assert await fresh_fate(store, "po-1", ask("a-3"), told("two")) == WRITTEN
         numbers = [row.number for row in await store.list_asks(AskFilter(TENANT))]
         assert numbers[0] == listed[0].number and numbers[1] > numbers[0]
-        first, second = await store.read_outbox(0, 10)
-        assert (second.kind, second.number > first.number) == ("two", True)
+        first, second = await store.read_outbox(TENANT, 0, 10)
+        assert (second.data, second.number > first.number) == (write(told("two").told), True)
 
 
 class SharedBoundary(LastingBoundary):

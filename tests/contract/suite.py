@@ -619,7 +619,7 @@ def every_act(store: Store, hand: Hand) -> list[Callable[[], Awaitable[Any]]]:
         lambda: store.read_used(TENANT, "a"),
         lambda: store.read_ask(TENANT, "a-1"),
         lambda: store.list_asks(AskFilter(TENANT)),
-        lambda: store.read_outbox(0, 10),
+        lambda: store.read_outbox(TENANT, 0, 10),
         lambda: store.put_worker(WORKER_ROW),
         lambda: store.read_worker(WORKER),
         lambda: store.now(),

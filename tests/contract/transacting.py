@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import pytest
 
 from remit.errors import LeaseLost, Moved, Refused, RemitError
+from remit.facts.announced import DoubtTold
 from remit.store.marks import Announce, Fence, Reserve
 from remit.store.protocol import Store, Unit
 from tests.contract.boundary import open_authority, resting
@@ -38,12 +39,14 @@ class TransactContract:
 
     async def test_both_are_written(self, store: Store, app: App):  # proves: FX-6
         authority, hand = await open_authority(store), await open_held(store, "po-1")
-        unit = resting(hand, Reserve("a", 5, 10), Announce("paid", b"1"), fence=Fence(authority.row.run_key, 1))
+        unit = resting(
+            hand, Reserve("a", 5, 10), Announce(DoubtTold(call="pay")), fence=Fence(authority.row.run_key, 1)
+        )
         await store.transact(app.build(unit, 1, 2), limit_ms=LIMIT_MS)
         assert await app.invoices() == [1, 2]
         assert list((await read_view(store, hand.row.run_key)).calls) == ["s-3"]
         assert await store.read_used(TENANT, "a") == 5
-        assert [row.kind for row in await store.read_outbox(0, 9)] == ["paid"]
+        assert [row.kind for row in await store.read_outbox(TENANT, 0, 9)] == ["DoubtTold"]
         await store.append(hand.step())
 
     @pytest.mark.parametrize("why", ["lease", "head", "authority", "post", "ceiling"])

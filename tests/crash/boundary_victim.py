@@ -12,6 +12,7 @@ import itertools
 import sys
 
 from remit.errors import Moved
+from remit.facts.announced import DoubtTold
 from remit.facts.names import AUTHORITY
 from remit.store.marks import Announce, Fence, Reserve, TakeKey
 from remit.store.protocol import Store, Unit
@@ -43,7 +44,7 @@ async def main(url: str, slot: str) -> None:
 def reserving(hand: Hand, key: str, fence: Fence) -> Unit:
     unit = hand.step()
     unit.fence = fence
-    unit.marks = (TakeKey(key, "pay"), Reserve(SCOPE, AMOUNT, CEILING), Announce("reserved", key.encode()))
+    unit.marks = (TakeKey(key, "pay"), Reserve(SCOPE, AMOUNT, CEILING), Announce(DoubtTold(call=key)))
     return unit
 
 

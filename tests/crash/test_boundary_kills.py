@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from remit.facts.announced import DoubtTold, read
 from remit.store.protocol import RunFilter, Store
 from remit.store.url import store_for
 from tests.crash.boundary_victim import AMOUNT, SCOPE, TAKEN
@@ -59,10 +60,10 @@ async def check(store: Store, acknowledged: set[str]) -> None:
     assert await store.read_used("default", SCOPE) == AMOUNT * len(written)
     held = {key for key in written if (row := await store.read_key("default", key)) and f"{row.run}/" in key}
     taken = await store.read_key("default", TAKEN)
-    announced = [row.data.decode() for row in await store.read_outbox(0, 10**6)]
+    told = [read(row.kind, row.data) for row in await store.read_outbox("default", 0, 10**6)]
     assert taken is not None
     assert len(written - held) == 1  # whose key is the one that was wanted again and again
-    assert sorted(announced) == sorted(held)
+    assert sorted(one.call for one in told if isinstance(one, DoubtTold)) == sorted(held)
 
 
 async def entries(store: Store) -> set[str]:

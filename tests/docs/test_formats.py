@@ -13,7 +13,7 @@ import pytest
 
 import remit
 from remit import Step
-from remit.facts import machine
+from remit.facts import announced, machine
 from remit.facts.entry import HEADER, Header
 from remit.store.postgres import PostgresStore
 from remit.store.sqlite import SqliteStore
@@ -184,6 +184,16 @@ def test_the_moves_of_the_page_are_those_of_the_machine():  # proves: LOG-1
     }
     there["RunParked"] = {"running -> in_doubt where its `waits_for` is `doubt`, else waiting"}
     assert said == there | {"RunEnded": {"running -> its own `status`"}}
+
+
+def test_each_announcement_stands_on_the_page():  # proves: APR-11
+    said = [(kind, name, type_) for kind, name, type_, _ in table(PAGE, "What is announced")]
+    there = [
+        (kind, field.encode_name, type_said(field.type))
+        for kind, type_ in announced.KINDS.items()
+        for field in fields_of(type_)
+    ]
+    assert said == there
 
 
 async def test_the_tables_of_a_database_are_those_of_the_page(tmp_path: Path):  # proves: LOG-1

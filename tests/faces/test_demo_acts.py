@@ -67,11 +67,12 @@ class TestADirector:
         director.play(show.console(), stage)
         told = Counter((each.run, each.kind) for each in outbox(stage.desk("director")))
         assert told == {
-            (director.LARGE.run, "approval.asked"): 1,
-            (director.LARGE.run, "approval.decided"): 1,
-            (director.UNWANTED.run, "approval.asked"): 1,
-            (director.UNWANTED.run, "approval.decided"): 1,
-            (director.UNWANTED.run, "run.ended"): 1,
+            (director.LARGE.run, "AskOpened"): 1,
+            (director.LARGE.run, "RunStopped"): 2,  # it waited, and completed
+            (director.LARGE.run, "AskDecided"): 1,
+            (director.UNWANTED.run, "AskOpened"): 1,
+            (director.UNWANTED.run, "RunStopped"): 2,
+            (director.UNWANTED.run, "AskDecided"): 1,
         }
 
     def test_a_claim_that_does_not_hold_is_said(self, stage: Stage):
@@ -145,11 +146,12 @@ class TestARevokedExecutor:
             assert "StepDone" not in kinds
         assert client.counters(stage.bank)["requests"] == 0
 
-    def test_the_outbox_names_the_run_and_the_reason(self, stage: Stage):  # proves: GATE-3
+    def test_the_outbox_names_the_run_and_the_code(self, stage: Stage):  # proves: GATE-3
         revoked.play(show.console(), stage)
-        ended = {each.run: each.what for each in outbox(stage.desk("revoked")) if each.kind == "run.ended"}
-        assert ended.keys() == {revoked.BEGUN.run, revoked.OPENED.run}
-        assert all(what["detail"].startswith("resume_denied: ") for what in ended.values())
+        stopped = [(each.run, each.what) for each in outbox(stage.desk("revoked")) if each.kind == "RunStopped"]
+        failed = {"code": "resume_denied", "status": "failed"}
+        waits = {"code": "approval_needed", "status": "waiting"}
+        assert stopped == [(revoked.BEGUN.run, waits), (revoked.BEGUN.run, failed), (revoked.OPENED.run, failed)]
 
 
 class TestAKilledPayer:

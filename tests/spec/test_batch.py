@@ -12,6 +12,7 @@ from contextvars import ContextVar
 import pytest
 
 from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
+from remit.facts.announced import AskOpened
 from remit.facts.entry import Entry, Lane
 from remit.store.batch import Answers, GroupCommit
 from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, Reserve, TakeKey, Unreserve
@@ -207,7 +208,7 @@ async def test_a_unit_with_a_condition_is_never_joined_and_stands_in_line(tongue
 async def test_what_can_not_be_refused_rides_with_the_entries_before_it(tongue: Tongue):  # proves: OWN-3
     group = GroupCommit(tongue, Counters())
     units = [unit(1, 1), unit(1, 2), unit(1, 3), unit(1, 4)]
-    freed, told = (FreeKey("k"), Unreserve("s", 5)), (CloseAsk("a-1"), Announce("told", b"{}"))
+    freed, told = (FreeKey("k"), Unreserve("s", 5)), (CloseAsk("a-1"), Announce(AskOpened(ask="a-2")))
     units[1].marks, units[2].marks = freed, told
     await asyncio.gather(*(group.append(each) for each in units))
     assert tongue.batches == [[1]]

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from remit.errors import Refused, StoreError, StoreRefused, StoreUnavailable, Tampered
+from remit.facts.announced import AskOpened
 from remit.store.file import FileStore
 from remit.store.marks import Announce, OpenAsk, Reserve, TakeKey
 from remit.store.protocol import AskFilter, RunFilter, WorkerRow
@@ -166,7 +167,7 @@ async def test_a_document_of_form_1_is_read_and_written_as_form_2(path):  # prov
     assert (document["remit"], document["business_keys"], document["runs"]) == (2, [], before)
     store = await opened(path)
     unit = hand.step()
-    unit.marks = (TakeKey("5eed", "pay"), Reserve("per run", 5, 10), Announce("approval.asked", b"{}"))
+    unit.marks = (TakeKey("5eed", "pay"), Reserve("per run", 5, 10), Announce(AskOpened(ask="a")))
     await store.append(unit)
     await store.close()
     assert json.loads(path.read_bytes())["ceilings"] == [{"tenant": TENANT, "scope": "per run", "used": 5}]

@@ -65,9 +65,9 @@ async def test_revoked_during_the_pause_it_fails_before_any_of_its_code_runs(sto
         assert (told.verdict.decision, told.verdict.findings[2].code) == ("abandon", "authority.role")
         assert told.question.executor.roles == []
         assert judge(told.question) == told.verdict
-        (row,) = [row for row in await rt._store.read_outbox(0, 100) if row.kind == "run.ended"]
-        assert row.run == RUN
-        assert "resume_denied" in json.loads(row.data)["detail"]
+        rows = await rt._store.read_outbox("default", 0, 100)
+        assert (rows[-1].run, rows[-1].kind) == (RUN, "RunStopped")
+        assert json.loads(rows[-1].data) == {"code": "resume_denied", "status": "failed"}
         # It stays so, also when the role comes back.
         await rt.grant(BUYER, "buyer", by=ROOT)
         assert (await office.go(rt)).code == "resume_denied"

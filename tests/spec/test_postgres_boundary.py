@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from remit.errors import LeaseLost, Moved
+from remit.facts.announced import AskOpened
 from remit.facts.names import AUTHORITY
 from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.postgres import PostgresStore
@@ -232,7 +233,7 @@ async def test_two_processes_with_effects_and_grants_in_reverse_order_never_wait
 
     def marks(turn: int, number: int) -> tuple[Mark, ...]:
         paid: tuple[Mark, ...] = (TakeKey(f"k-{number}", "pay"), Reserve(f"s-{number % 3}", 1, 10**6))
-        told: tuple[Mark, ...] = (OpenAsk(f"a-{turn}-{number}", "pay", ("x", "y"), 1, 2), Announce("asked", b"{}"))
+        told: tuple[Mark, ...] = (OpenAsk(f"a-{turn}-{number}", "pay", ("x", "y"), 1, 2), Announce(AskOpened(ask="a")))
         freed: tuple[Mark, ...] = (FreeKey(f"k-{number}"), CloseAsk(f"a-{turn - 1}-{number}"))
         return ((), paid, told, freed + paid + told)[turn % 4]
 
@@ -289,7 +290,7 @@ async def test_what_was_reserved_is_what_the_entries_say_wherever_the_answer_was
         await store.open()
         authority = Hand(store, await open_run(store, AUTHORITY, worker=None))
         hands = [await open_held(store, f"r-{i}") for i in range(3)]
-        told: tuple[Mark, ...] = (OpenAsk("a", "pay", ("x",), 1, 2), Announce("asked", b"{}"))
+        told: tuple[Mark, ...] = (OpenAsk("a", "pay", ("x",), 1, 2), Announce(AskOpened(ask="a")))
         units = [effect(hand, authority, TakeKey("k", "pay"), Reserve("day", 4, 10), *told) for hand in hands[:2]]
         units.append(effect(hands[2], authority, Reserve("day", 7, 10)))
         proxy.lose_answers(after=number - 1)
@@ -298,7 +299,7 @@ async def test_what_was_reserved_is_what_the_entries_say_wherever_the_answer_was
         assert len((await read_view(store, hands[0].row.run_key)).calls) == 2
         assert await store.read_used(TENANT, "day") == 4
         assert await store.read_key(TENANT, "k") == KeyRow("r-0", "pay")
-        assert len(await store.read_outbox(0, 10)) == len(await store.list_asks(AskFilter(TENANT))) == 1
+        assert len(await store.read_outbox(TENANT, 0, 10)) == len(await store.list_asks(AskFilter(TENANT))) == 1
         await store.close()
 
 

@@ -428,6 +428,7 @@ async def test_hot_statements_are_planned_for_a_full_table_while_it_is_empty(sto
     head = (1, b"", b"", 1, 1)
     for name, values in {
         "append": (*[none] * 8, None, *[none] * 10),
+        "append_told": (*[none] * 8, None, *[none] * 13),
         "append_one": (*head, None, None, False, None, b"", b"", b"", b"", None),
         "append_post": (*[none] * 10,),
         "renew": (none, none, WORKER, 1, None),

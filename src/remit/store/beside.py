@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from remit.facts import announced
 from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, RunRow, Unit
 from remit.store.tables import fitted
@@ -85,8 +86,9 @@ class Beside:
                 self.used[tenant, scope] = max(self.read_used(tenant, scope) - amount, 0)
             case OpenAsk() | CloseAsk():
                 self._ask(note, row)
-            case Announce(kind, data):
+            case Announce(told):
                 self.outbox_last += 1
+                kind, data = announced.kind_of(told), announced.write(told)
                 self.outbox.append(OutboxRow(self.outbox_last, tenant, row.run, kind, data, now))
 
     def _ask(self, mark: OpenAsk | CloseAsk, row: RunRow) -> None:
@@ -126,8 +128,8 @@ class Beside:
         found = [row for (tenant, _), row in self.asks.items() if tenant == which.tenant and _matches(row, which)]
         return sorted(found, key=lambda row: row.number)[: fitted(which.limit)]
 
-    def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
-        return [row for row in self.outbox if row.number > after][: fitted(limit)]
+    def read_outbox(self, tenant: str, after: int, limit: int) -> list[OutboxRow]:
+        return [row for row in self.outbox if row.number > after and row.tenant == tenant][: fitted(limit)]
 
     def whole(self) -> tuple[dict[Place, Held], dict[Place, int], dict[Place, AskRow], list[OutboxRow]]:
         """Keys, ceilings, questions and announcements of this layer and all below."""

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remit.facts.announced import Announced
+
 
 @dataclass(frozen=True, slots=True)
 class Fence:
@@ -80,8 +82,7 @@ class CloseAsk:
 class Announce:
     """A row of the outbox, which webhooks and the live stream read."""
 
-    kind: str  # "approval.asked"
-    data: bytes  # JSON
+    told: Announced
 
 
 Condition = TakeKey | Reserve

@@ -137,8 +137,8 @@ class MemoryStore(Opened):
     async def list_asks(self, which: AskFilter) -> list[AskRow]:
         return self._read(lambda state: state.beside.list_asks(which))
 
-    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
-        return self._read(lambda state: state.beside.read_outbox(after, limit))
+    async def read_outbox(self, tenant: str, after: int, limit: int) -> list[OutboxRow]:
+        return self._read(lambda state: state.beside.read_outbox(tenant, after, limit))
 
     async def put_worker(self, row: WorkerRow) -> None:
         self._check()

@@ -223,7 +223,7 @@ class AskFilter:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """Something to be told to the outside, in order of number."""
+    """Something to be told to the outside, in order of number; see `facts.announced`."""
 
     number: int
     tenant: str
@@ -355,8 +355,8 @@ class Store(Protocol):
 
     async def list_asks(self, which: AskFilter) -> list[AskRow]: ...
 
-    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
-        """What was announced with a higher number, in order."""
+    async def read_outbox(self, tenant: str, after: int, limit: int) -> list[OutboxRow]:
+        """What was announced in a tenant with a higher number, in order."""
         ...
 
     async def put_worker(self, row: WorkerRow) -> None:

@@ -14,12 +14,12 @@ from __future__ import annotations
 import secrets
 
 from remit.authority.gate import bound_faults, faults
-from remit.canonical import encode
 from remit.engine.boundary.question import conditions_of
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Draft
+from remit.facts.announced import AskOpened
 from remit.facts.boundary import AskView
 from remit.facts.judgement import Check, Question
 from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged, WaitsFor
@@ -113,12 +113,4 @@ def _listing(asked: ApprovalAsked, at: int) -> OpenAsk:
 
 def _announced(turn: Turn, asked: ApprovalAsked) -> list[Mark]:
     """A row for the inbox, and one for whoever is told. Neither says what is asked: that stands in the journal."""
-    listing = _listing(asked, turn.attempt.writer.now())
-    told = {
-        "ask": asked.ask,
-        "call": asked.call,
-        "roles": list(listing.roles),
-        "run": turn.attempt.run_id,
-        "until": asked.until,
-    }
-    return [listing, Announce("approval.asked", encode(told))]
+    return [_listing(asked, turn.attempt.writer.now()), Announce(AskOpened(ask=asked.ask))]

@@ -23,6 +23,7 @@ from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail, detail_of
 from remit.errors import ApprovalRefused
+from remit.facts.announced import AskDecided
 from remit.facts.boundary import AskState, AskView
 from remit.facts.judgement import Finding, Need
 from remit.facts.kinds import ApprovalDecided, GateJudged
@@ -123,9 +124,7 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
             meaning=_meaning(ask, choice),
             roles=authority.who(by).roles,
         )
-        told = msgspec.json.encode({"ask": ask_id, "by": by, "choice": choice, "run": found.view.identity.run})
-        marks = (CloseAsk(ask_id), Announce("approval.decided", told))
-        return Letter(fact, detail(reason), marks)
+        return Letter(fact, detail(reason), (CloseAsk(ask_id), Announce(AskDecided(ask=ask_id))))
 
     found = await post(host, row.run, by=by, write=write, is_fenced=True)
     return shown(found.view, _ask(found, ask_id))

@@ -11,13 +11,12 @@ from __future__ import annotations
 import shlex
 from typing import Any, Literal
 
-import msgspec
-
 from remit.authority.directory import Authority
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, is_holder_dead
 from remit.engine.process.host import Host
 from remit.errors import Refused
+from remit.facts.announced import DoubtTold
 from remit.facts.boundary import EffectView
 from remit.facts.kinds import DoubtResolved
 from remit.facts.value import codec_for
@@ -64,8 +63,7 @@ async def resolve(
             )
         _check_decider(authority, found, effect, by)
         fact = DoubtResolved(call=call, intended=effect.intention, state=state)
-        told_ = msgspec.json.encode({"by": by, "call": call, "run": run, "state": state})
-        return Letter(fact, data, (Announce("doubt.resolved", told_),))
+        return Letter(fact, data, (Announce(DoubtTold(call=call)),))
 
     await post(host, run, by=by, write=write, is_fenced=True)
 

@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import logging
 
-import msgspec
-
 from remit.engine.process.host import Host
 from remit.engine.process.journal import identity_of
 from remit.engine.process.reserved import SELF, append_behind, check_not_set_aside, read_own, unit_of
 from remit.errors import Tampered
 from remit.facts import chain, kinds
+from remit.facts.announced import Announced, RunLifted, RunSetAside
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted
 from remit.facts.machine import RESERVED_KINDS
 from remit.facts.names import INCIDENTS
 from remit.store.marks import Announce
 from remit.store.protocol import RunRow, Stored, Unit
-
-_ANNOUNCED = {"RunQuarantined": "run.quarantined", "QuarantineLifted": "run.lifted"}
 
 _log = logging.getLogger("remit")
 
@@ -32,22 +29,24 @@ async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
     """Set a run aside and call for a person. Whoever holds it loses it."""
     _log.critical("Run %r is quarantined: %s", row.run, str(found))
     fact = kinds.RunQuarantined(code=found.code, gen=row.gen, lane=found.lane, run=row.run, seq=found.seq)
-    await _write(host, fact, found.message, by=SELF, overlay=(row.run_key, True))
+    told = RunSetAside(gen=row.gen, run=row.run)
+    await _write(host, fact, found.message, told, by=SELF, overlay=(row.run_key, True))
 
 
 async def lift(host: Host, row: RunRow, *, by: str, reason: str) -> None:
     """Clear the overlay of a run whose bytes were verified again by the caller."""
-    await _write(host, QuarantineLifted(gen=row.gen, run=row.run), reason, by=by, overlay=(row.run_key, False))
+    fact, told = QuarantineLifted(gen=row.gen, run=row.run), RunLifted(gen=row.gen, run=row.run)
+    await _write(host, fact, reason, told, by=by, overlay=(row.run_key, False))
 
 
-async def _write(host: Host, fact: Fact, words: str, *, by: str, overlay: tuple[int, bool]) -> None:
+async def _write(host: Host, fact: Fact, words: str, told: Announced, *, by: str, overlay: tuple[int, bool]) -> None:
     """Append to the incidents. Raises StoreUnavailable, Tampered: nothing was written."""
 
     async def unit_behind(row: RunRow) -> Unit:
         check_not_set_aside(row)
         unit = unit_of(host, row, fact, words, by=by)
         unit.quarantine = overlay
-        unit.marks = (Announce(_ANNOUNCED[type(fact).__name__], msgspec.json.encode(fact)),)
+        unit.marks = (Announce(told),)
         return unit
 
     await append_behind(host, INCIDENTS, unit_behind)

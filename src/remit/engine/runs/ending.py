@@ -36,7 +36,7 @@ from remit.errors import (
 )
 from remit.facts.kinds import RunEnded, RunParked, WaitsFor
 from remit.facts.machine import Status
-from remit.store.marks import Announce, CloseAsk, Mark
+from remit.store.marks import CloseAsk, Mark
 
 
 async def begin(turn: Turn, *, is_new: bool) -> Outcome | Again | None:
@@ -104,7 +104,7 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome | Again:
         return await _park(attempt, halt)
     judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]
     words = _with_effects(attempt, halt.words)
-    await attempt.end(halt.fact, detail(words), before=judged, marks=_closing(attempt, halt), is_post_seen=False)
+    await attempt.end(halt.fact, detail(words), before=judged, marks=_closing(attempt), is_post_seen=False)
     return Outcome(attempt.run_id, halt.status, halt.fact.code, words)
 
 
@@ -157,12 +157,9 @@ def _with_effects(attempt: Attempt, words: str) -> str:
     return f"{words} Done before: {', '.join(done)}." if done else words
 
 
-def _closing(attempt: Attempt, halt: Ended | None = None) -> tuple[Mark, ...]:
-    """No question of a run that is over waits for an answer; whoever waited for it is told."""
-    asks = tuple(CloseAsk(ask.asked.ask) for ask in attempt.boundary.asks.values() if ask.is_open)
-    if halt is None:
-        return asks
-    return (*asks, Announce("run.ended", detail(f"{halt.fact.code}: {halt.words}")))
+def _closing(attempt: Attempt) -> tuple[Mark, ...]:
+    """No question of a run that is over waits for an answer."""
+    return tuple(CloseAsk(ask.asked.ask) for ask in attempt.boundary.asks.values() if ask.is_open)
 
 
 async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> Outcome | Again | None:

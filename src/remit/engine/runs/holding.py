@@ -36,6 +36,7 @@ async def held(
     lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=taken.sent_ms, on_lost=on_lost)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     attempt = Attempt(host.store, host.clock, view, pen, lease, main=main)
+    attempt.has_opened = taken.is_new
     attempt.start(started)
     try:
         yield attempt

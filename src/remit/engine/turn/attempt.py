@@ -27,12 +27,13 @@ from remit.engine.turn.replay import Replay
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
 from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
+from remit.facts.announced import RunStopped
 from remit.facts.boundary import EffectView
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import CallKind, Status, move
 from remit.facts.view import Recorded, RunView
-from remit.store.marks import Mark
+from remit.store.marks import Announce, Mark
 from remit.store.protocol import Move, Store
 
 
@@ -45,6 +46,7 @@ class Attempt:
         "failed",
         "halted",
         "has_ended",
+        "has_opened",
         "in_flight",
         "lease",
         "let_go",
@@ -79,6 +81,7 @@ class Attempt:
         self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
+        self.has_opened = False  # the run was opened for this turn, by whoever has its outcome from it
         self.failed = {c.name for c in calls if c.may_run_again}
         self.ridden = {c.name: c for c in calls if c.is_ridden}
         self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, main=main)
@@ -264,7 +267,7 @@ class Attempt:
         marks: tuple[Mark, ...] = (),
         is_post_seen: bool = True,
     ) -> None:
-        """Write the last entry of this turn and give the lease back in the same commit.
+        """Write the last entry of this turn, give the lease back in the same commit, and tell whoever may wait for it.
 
         before: entries that stand directly before it. is_post_seen: only where nobody posted anything since lane post
         was read. Raises Moved("post") then, with nothing written and the turn still open; else what stopped it.
@@ -275,6 +278,8 @@ class Attempt:
         status = move(Status.RUNNING, type(fact).__name__, fact)
         assert status is not None, "a run that is worked at may end and park"
         drafts = [*before, self.writer.draft(fact, value=value)]
+        if not (self.has_opened and status == Status.COMPLETED):
+            marks = (*marks, Announce(RunStopped(code=fact.code, status=status)))
         conditions = Conditions(post_seq=self.post_seq if is_post_seen else None, marks=marks)
         # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
         self.halted = self.halted or _OVER

@@ -13,20 +13,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from remit.facts import announced
 from remit.facts.entry import Entry
+from remit.store.marks import Announce
 from remit.store.postgres.connection import Connection
 from remit.store.postgres.rows import Q
 from remit.store.protocol import Opening, RunRow, Unit
 from remit.store.tables import LANES, is_large
 
-_APPEND, _APPEND_ONE, _APPEND_POST, _OPEN_RUNS = Q["append"], Q["append_one"], Q["append_post"], Q["open_runs"]
+_APPEND, _APPEND_ONE, _APPEND_TOLD = Q["append"], Q["append_one"], Q["append_told"]
+_APPEND_POST, _OPEN_RUNS = Q["append_post"], Q["open_runs"]
 _NO_EPOCH = -1
 
 
 async def append(
     connection: Connection, units: Sequence[Unit], now: int | None, *, is_judged: bool = False
 ) -> set[int]:
-    """Run keys of the units that won. is_judged: fence and lane post were compared, and can't move."""
+    """Run keys of the units that won.
+
+    is_judged: fence and lane post were compared, and can't move; marks are somebody else's to write. Where it is not
+    set, units have no marks but what they announce.
+    """
     if len(units) == 1 and _is_plain(units[0], is_judged=is_judged):
         unit, entry, move = units[0], units[0].entries[0], units[0].move
         status, code, is_over = (None, None, False) if move is None else (move.status, move.code, move.release)
@@ -45,13 +52,18 @@ async def append(
         )
     epochs = [_NO_EPOCH if u.epoch is None else u.epoch for u in units]
     rests = _rests(units) if is_resting else ([], [], [], [])
-    rows = await connection.fetch(_APPEND, *_ends(units), epochs, *moves, now, *_columns(units), *rests)
+    values = (*_ends(units), epochs, *moves, now, *_columns(units), *rests)
+    if is_judged or not any(u.marks for u in units):
+        rows = await connection.fetch(_APPEND, *values)
+    else:
+        rows = await connection.fetch(_APPEND_TOLD, *values, *_announced(units))
     return {row["run_key"] for row in rows}
 
 
 def _is_plain(unit: Unit, *, is_judged: bool) -> bool:
-    """One small entry, and no other journal to look at."""
-    return len(unit.entries) == 1 and (is_judged or unit.fence is None) and not is_large(unit.entries[0])
+    """One small entry, no other journal to look at, and nothing to announce."""
+    is_alone = is_judged or (unit.fence is None and not unit.marks)
+    return is_alone and len(unit.entries) == 1 and not is_large(unit.entries[0])
 
 
 async def append_post(connection: Connection, units: Sequence[Unit]) -> set[int]:
@@ -103,6 +115,16 @@ def _rests(units: Sequence[Unit]) -> tuple[list[Any], ...]:
         [None if fence is None else fence.run_key for fence in fences],
         [None if fence is None else fence.seq for fence in fences],
         [u.post_seq for u in units],
+    )
+
+
+def _announced(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+    """Run key, kind and data of each announcement."""
+    told = [(u.run_key, mark.told) for u in units for mark in u.marks if isinstance(mark, Announce)]
+    return (
+        [run_key for run_key, _ in told],
+        [announced.kind_of(one) for _, one in told],
+        [announced.write(one) for _, one in told],
     )
 
 

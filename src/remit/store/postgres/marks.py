@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from remit.facts import announced
 from remit.store.marks import Announce, CloseAsk, FreeKey, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.postgres.connection import Connection
 from remit.store.postgres.ends import Ends
@@ -46,7 +47,7 @@ class Marks:
         self._owners_before, self._used_before = owners, used
         self._owners, self._used = dict(owners), dict(used)
         self._asks: dict[_Place, _Asked] = {}
-        self._announced: list[tuple[Ends, Announce]] = []
+        self._announced: list[tuple[str, str, str, bytes]] = []  # tenant, run, kind, data
 
     def make(self, unit: Unit, own: Ends) -> Loss | None:
         """All marks of the unit, in order; or why not, and then none."""
@@ -89,8 +90,8 @@ class Marks:
                 case CloseAsk(ask):
                     before = self._asks.get((own.tenant, ask))
                     self._asks[own.tenant, ask] = _Asked(own, before and before.opened, is_open=False)
-                case Announce():
-                    self._announced.append((own, mark))
+                case Announce(told):
+                    self._announced.append((own.tenant, own.run, announced.kind_of(told), announced.write(told)))
                 case _:
                     pass
 
@@ -124,8 +125,7 @@ class Marks:
         if closed:
             await connection.execute(Q["close_asks"], *_columns(closed))
         if self._announced:
-            told = [(own.tenant, own.run, mark.kind, mark.data) for own, mark in self._announced]
-            await connection.execute(Q["announce"], *map(list, zip(*told, strict=True)), now)
+            await connection.execute(Q["announce"], *map(list, zip(*self._announced, strict=True)), now)
 
 
 async def hold(connection: Connection, units: Iterable[Unit], ends: Mapping[int, Ends]) -> Marks:

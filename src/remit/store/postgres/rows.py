@@ -80,8 +80,9 @@ async def list_asks(connection: Connection, which: AskFilter) -> list[AskRow]:
     return [_ask_row(row) for row in rows]
 
 
-async def read_outbox(connection: Connection, after: int, limit: int) -> list[OutboxRow]:
-    return [OutboxRow(*row) for row in await connection.fetch(Q["read_outbox"], fitted(after), fitted(limit))]
+async def read_outbox(connection: Connection, tenant: str, after: int, limit: int) -> list[OutboxRow]:
+    rows = await connection.fetch(Q["read_outbox"], tenant, fitted(after), fitted(limit))
+    return [OutboxRow(*row) for row in rows]
 
 
 def _ask_row(row: Row) -> AskRow:

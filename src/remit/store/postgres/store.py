@@ -198,8 +198,8 @@ class PostgresStore(Opened):
     async def list_asks(self, which: AskFilter) -> list[AskRow]:
         return await self._read(lambda c: postgres_rows.list_asks(c, which))
 
-    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
-        return await self._read(lambda c: postgres_rows.read_outbox(c, after, limit))
+    async def read_outbox(self, tenant: str, after: int, limit: int) -> list[OutboxRow]:
+        return await self._read(lambda c: postgres_rows.read_outbox(c, tenant, after, limit))
 
     async def put_worker(self, row: WorkerRow) -> None:
         values = (row.worker, row.host, row.started_at)

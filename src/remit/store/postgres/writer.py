@@ -3,7 +3,8 @@
     units of lane main          one statement, which is its own transaction: one round trip, one sync
     a lone unit of one entry    a smaller statement
     new runs                    one statement
-    anything rarer              both kinds together, marks, lane post, quarantine, large values: the long way
+    what they announce          in the same statement, under the lock for numbers
+    anything rarer              both kinds together, other marks, lane post, quarantine, large values: the long way
 
 Rows are locked in one order by everybody; see `locked.py`. A statement that holds all of it
 has no moment at which a frozen process keeps locks. Who was refused by a statement is told
@@ -25,6 +26,7 @@ from remit.clock import Clock
 from remit.errors import CommitUnknown, RemitError, Tampered, ValueRefused
 from remit.facts.entry import entry_hash
 from remit.store.batch import Answers
+from remit.store.marks import Announce
 from remit.store.postgres.append import append, open_runs
 from remit.store.postgres.connection import (
     FAILURES,
@@ -126,10 +128,15 @@ class PostgresWriter:
 
 
 def _is_short(units: Sequence[Unit], openings: Sequence[Opening]) -> bool:
-    """One statement is enough, if it is not both kinds. Not for journals of Remit's own: see the order of locks."""
+    """One statement is enough, if it is not both kinds, and has no marks but announcements.
+
+    Not for journals of Remit's own: see the order of locks.
+    """
     fences: set[int] = set()
     for unit in units:
-        if unit.marks or unit.lane == "post" or unit.quarantine is not None or any(map(is_large, unit.entries)):
+        if not all(isinstance(mark, Announce) for mark in unit.marks):
+            return False
+        if unit.lane == "post" or unit.quarantine is not None or any(map(is_large, unit.entries)):
             return False
         if unit.fence is not None:
             fences.add(unit.fence.run_key)

@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 import msgspec
 
+from remit.facts import announced
 from remit.store.marks import Announce, CloseAsk, FreeKey, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, Unit
 from remit.store.sqlite.rows import Q
@@ -59,8 +60,8 @@ def _note(connection: apsw.Connection, note: Note, tenant: str, run: str, run_ke
             connection.executemany(Q["open_ask"], [(number, tenant, role) for role in (*roles, EVERYBODY)])
         case CloseAsk(ask):
             connection.execute(Q["close_ask"], (tenant, ask))
-        case Announce(kind, data):
-            connection.execute(Q["announce"], (tenant, run, kind, data, now))
+        case Announce(told):
+            connection.execute(Q["announce"], (tenant, run, announced.kind_of(told), announced.write(told), now))
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
@@ -87,8 +88,9 @@ def list_asks(connection: apsw.Connection, which: AskFilter) -> list[AskRow]:
     return [_ask_row(row) for row in connection.execute(Q["list_asks"], values)]
 
 
-def read_outbox(connection: apsw.Connection, after: int, limit: int) -> list[OutboxRow]:
-    return [OutboxRow(*row) for row in connection.execute(Q["read_outbox"], (fitted(after), fitted(limit)))]
+def read_outbox(connection: apsw.Connection, tenant: str, after: int, limit: int) -> list[OutboxRow]:
+    values = (tenant, fitted(after), fitted(limit))
+    return [OutboxRow(*row) for row in connection.execute(Q["read_outbox"], values)]
 
 
 def _ask_row(row: tuple[Any, ...]) -> AskRow:

@@ -187,8 +187,8 @@ class SqliteStore(Opened):
     async def list_asks(self, which: AskFilter) -> list[AskRow]:
         return await self._read_far(lambda c: sqlite_marks.list_asks(c, which))
 
-    async def read_outbox(self, after: int, limit: int) -> list[OutboxRow]:
-        return await self._read_far(lambda c: sqlite_marks.read_outbox(c, after, limit))
+    async def read_outbox(self, tenant: str, after: int, limit: int) -> list[OutboxRow]:
+        return await self._read_far(lambda c: sqlite_marks.read_outbox(c, tenant, after, limit))
 
     async def put_worker(self, row: WorkerRow) -> None:
         self._check()

@@ -31,7 +31,7 @@ a.number, a.ask, a.run_key, a.run, a.call, a.roles, a.asked_at, a.until
 -- The columns of Ends but the last, in their order.
 run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch, lease_until
 
--- name: append
+-- part: appended
 -- Move the ends of lane main and keep the entries of those units that won. One statement is one commit.
 -- An UPSERT, because a join is planned from statistics, which a young table does not have. Rows are locked by run key.
 -- The proposed row carries the unit: post_head = the old head, post_seq -1 = wherever lane post ends, epoch -1 = no
@@ -65,13 +65,36 @@ WITH fair AS MATERIALIZED (
     AND (excluded.post_seq = -1 OR r.post_seq = excluded.post_seq)
     AND (excluded.epoch = -1 OR (r.epoch = excluded.epoch
       AND r.lease_until > coalesce($9::int8, {clock})))
-  RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run
+  RETURNING r.run_key, r.tenant, r.run, 1 / length(r.tenant) AS is_a_run
 ), kept AS (
   INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
   SELECT e.run_key, 0, e.seq, e.header, e.body, e.salt, e.value
   FROM unnest($10::int8[], $11::int8[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[])
     AS e(run_key, seq, header, body, salt, value)
   WHERE (e.run_key IN (SELECT run_key FROM won)) IS TRUE
+)
+
+-- part: numbers
+-- One transaction at a time gives numbers of asks and of the outbox, and keeps the lock until it is visible: who has
+-- read up to a number never finds a lower one afterwards. The last lock of all. The number is `remit#` in ASCII.
+pg_advisory_xact_lock(125779952890915)
+
+-- name: append
+-- A batch of lane main.
+{appended}
+SELECT run_key FROM won;
+
+-- name: append_told
+-- The same, and what those that won announce. All rows of runs are locked before the lock for numbers is taken.
+{appended}, numbered AS MATERIALIZED (
+  SELECT {numbers} FROM (SELECT count(*) AS runs FROM won) AS w WHERE w.runs > 0
+), told AS (
+  INSERT INTO remit.outbox (tenant, run, kind, data, at)
+  SELECT (SELECT w.tenant FROM won w WHERE w.run_key = a.run_key), (SELECT w.run FROM won w WHERE w.run_key = a.run_key),
+    a.kind, a.data, coalesce($9::int8, {clock})
+  FROM unnest($20::int8[], $21::text[], $22::bytea[]) WITH ORDINALITY AS a(run_key, kind, data, place)
+  WHERE (SELECT count(*) FROM numbered) > 0 AND (a.run_key IN (SELECT run_key FROM won)) IS TRUE
+  ORDER BY a.place
 )
 SELECT run_key FROM won;
 
@@ -202,9 +225,8 @@ ON CONFLICT (tenant, scope) DO UPDATE SET used = excluded.used;
 DELETE FROM remit.ceiling WHERE tenant = ANY($1::text[]) AND scope = ANY($2::text[]) AND used = 0;
 
 -- name: lock_numbers
--- One transaction at a time gives numbers of asks and of the outbox, and keeps the lock until it is visible: who has
--- read up to a number never finds a lower one afterwards. The last lock of all. The number is `remit#` in ASCII.
-SELECT pg_advisory_xact_lock(125779952890915);
+-- Before a question or an announcement is given its number.
+SELECT {numbers};
 
 -- name: open_ask
 -- A question for the inbox. One that is there already is open again: better shown twice than to nobody.
@@ -387,8 +409,9 @@ WHERE a.number = ANY(ARRAY(
 ORDER BY a.number;
 
 -- name: read_outbox
--- What was announced after a number, in order.
-SELECT number, tenant, run, kind, data, at FROM remit.outbox WHERE number > $1 ORDER BY number LIMIT $2;
+-- What was announced in a tenant after a number, in order.
+SELECT number, tenant, run, kind, data, at FROM remit.outbox
+WHERE tenant = $1 AND number > $2 ORDER BY number LIMIT $3;
 
 -- name: put_worker
 -- Record a worker, or what it says of itself now.

@@ -201,8 +201,9 @@ WHERE o.tenant = ?1 AND o.role = ?2 AND o.number > ?3
 ORDER BY o.number LIMIT ?4;
 
 -- name: read_outbox
--- What was announced after a number, in order.
-SELECT number, tenant, run, kind, data, at FROM remit_outbox WHERE number > ?1 ORDER BY number LIMIT ?2;
+-- What was announced in a tenant after a number, in order.
+SELECT number, tenant, run, kind, data, at FROM remit_outbox
+WHERE tenant = ?1 AND number > ?2 ORDER BY number LIMIT ?3;
 
 -- name: put_worker
 -- Record a worker, or what it says of itself now.
