@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from datetime import timedelta
+from pathlib import Path
 
 import asyncpg
 
@@ -44,6 +46,22 @@ async def test_a_database_is_dropped_while_somebody_is_still_connected(postgres_
     connection.terminate()
 
     assert await _ask(postgres_url, f"SELECT count(*) FROM pg_database WHERE datname = '{name_of(url)}'") == 0
+
+
+def test_a_session_that_is_terminated_leaves_no_server() -> None:
+    child = "import time\nfrom tests.support.postgres import postgres_running\n"
+    child += "with postgres_running() as url:\n    print(url, flush=True)\n    time.sleep(600)"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    pipe = subprocess.PIPE
+    session = subprocess.Popen([sys.executable, "-c", child], stdout=pipe, stderr=pipe, text=True, env=env)
+    assert session.stdout is not None
+    folder = Path(session.stdout.readline().partition("host=")[2].partition("&")[0])
+    assert (folder / "data" / "postmaster.pid").exists()
+    session.terminate()
+    _, complaint = session.communicate(timeout=60)
+
+    assert not folder.exists()
+    assert complaint.strip().endswith("KeyboardInterrupt")  # and no word of a server that could not be stopped
 
 
 def test_a_child_process_needs_only_the_url(postgres_database: str) -> None:

@@ -97,6 +97,7 @@ def test_a_question_is_listed_shown_answered_and_the_run_goes_on(desk: Desk):  #
     assert [word in shown for word in ('"amount": 380', "agent:buyer for user:dana", "quote", "fresh until")] == [
         True
     ] * 4
+    assert "(just now)" in desk("why", "r") and "just now" in desk("inbox")
     assert "waits for a yes from director until" in desk("why", "r") and ask["id"] in desk("why", "r")
 
     words = ("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"], "--reason", "fair price")

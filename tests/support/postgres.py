@@ -5,7 +5,8 @@ around is a URL, `postgresql:///NAME?host=FOLDER&user=postgres`, so that a child
 which is going to be killed needs nothing but that text. `REMIT_TEST_POSTGRES` names a
 server to use instead, as the URL of a database on it.
 
-A session that is itself killed leaves its server and folder (`remit-pg-*` in the temporary
+A session that is terminated stops its server, as one that is interrupted does, because `make test`
+is often ended so. One that is killed leaves its server and folder (`remit-pg-*` in the temporary
 folder) behind; a later session never meets them.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
@@ -63,6 +65,7 @@ def postgres_running() -> Iterator[str]:
     programs, run = _programs(), partial(subprocess.run, check=True, stdin=subprocess.DEVNULL)
     folder = Path(tempfile.mkdtemp(prefix="remit-pg-"))  # short: a socket's path has room for 107 bytes
     data, log = folder / "data", folder / "log"
+    before = _hear_terminations()
     try:
         run = partial(run, cwd=folder, user=_owner(folder, programs))
         with log.open("w") as out:
@@ -78,6 +81,16 @@ def postgres_running() -> Iterator[str]:
         raise RuntimeError(f"Postgres did not do its part:\n{log.read_text()}") from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+def _hear_terminations() -> Any:
+    """Let SIGTERM unwind like Ctrl-C where it would end the process at once; what stood there before, else None."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return None
+    return signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 def _programs() -> Path:

@@ -17,7 +17,7 @@ from remit.authority.difference import Change, Difference
 from remit.authority.suspicious import suspicious
 from remit.engine.people.deciding import Ask
 from remit.faces.cli.inert import Cut, Quoted, cell, line
-from remit.faces.cli.say import Below, Grid, Shown, facts, span, stack, time_of, whose
+from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ASK_STYLES
 from remit.faces.documents import suspects_of
 from remit.facts.kinds import GateJudged
@@ -30,7 +30,7 @@ def asks(found: list[Ask], limit: int, now: int) -> Shown:
     grid = Grid("ask", "run", "call", "of", "asked", "left", "", keep="ask", fold="none")
     for ask in found:
         changed = cell("changed", "bold yellow") if ask.difference is not None else ""
-        roles, asked = roles_of(ask), f"{span(now - ask.asked_at)} ago"
+        roles, asked = roles_of(ask), ago(now - ask.asked_at)
         grid.row(ask.id, ask.run, ask.call, roles, asked, span(ask.until - now), changed)
     hint = "`remit ask ASK` shows one of them whole."
     if len(found) == limit:
@@ -96,7 +96,7 @@ def _difference(ask: Ask) -> Shown | None:
     found = ask.difference
     if found is None:
         return None
-    void = f" The answer before does not hold: {', '.join(ask.void)}." if ask.void else ""
+    void = f" What was asked before holds no longer: {', '.join(ask.void)}." if ask.void else ""
     head = f"Asked again; {_counted(found)} changed since.{void}"
     parts: list[Shown] = [cell(head, "bold yellow")]
     for change in found.changes:

@@ -8,7 +8,7 @@ from rich.text import Text
 from remit.engine.people.deciding import Ask
 from remit.engine.people.effected import Effected
 from remit.faces.cli.inert import cell, line
-from remit.faces.cli.say import Grid, Shown, span, stack, status_of, time_of, whose
+from remit.faces.cli.say import Grid, Shown, ago, span, stack, status_of, time_of, whose
 from remit.faces.explain import Why
 from remit.faces.next_step import GONE_ON_WITH, next_step
 
@@ -16,7 +16,7 @@ from remit.faces.next_step import GONE_ON_WITH, next_step
 def reasons(told: Why) -> Shown:
     """Why a run stands where it stands, in sentences, and the next command."""
     waits = f" for {told.waits_for}" if told.waits_for and told.status == "waiting" else ""
-    since = f" since {time_of(told.since)} ({span(told.now - told.since)} ago)" if told.since else ""
+    since = f" since {time_of(told.since)} ({ago(told.now - told.since)})" if told.since else ""
     first = line(
         "Run ", cell(told.run, "bold"), f" of flow {told.flow} is ", status_of(told.status), f"{waits}{since}."
     )
@@ -62,7 +62,7 @@ def _asked(ask: Ask, now: int) -> Text:
 
 
 def _in_doubt(doubt: Effected, now: int) -> Text:
-    since = f"{time_of(doubt.at)} ({span(now - doubt.at)} ago)"
+    since = f"{time_of(doubt.at)} ({ago(now - doubt.at)})"
     return cell(f"Nobody knows whether {doubt.call} happened: it was called {since}.")
 
 

@@ -203,6 +203,11 @@ def span(us: int) -> str:
     raise AssertionError(us)
 
 
+def ago(us: int) -> str:
+    """How long ago something was; what is not a second ago is just now, also by a clock that stands behind."""
+    return f"{span(us)} ago" if us >= 1_000_000 else "just now"
+
+
 def whose(groups: Sequence[Sequence[str]]) -> str:
     """Who may say yes, one of each group: `clerk or director, and auditor`. Groups that are the same are said once."""
     return ", and ".join(dict.fromkeys(" or ".join(group) for group in groups))
