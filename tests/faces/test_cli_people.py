@@ -97,6 +97,7 @@ def test_a_question_is_listed_shown_answered_and_the_run_goes_on(desk: Desk):  #
     assert [word in shown for word in ('"amount": 380', "agent:buyer for user:dana", "quote", "fresh until")] == [
         True
     ] * 4
+    assert ask["version"] in desk("ask", ask["id"], columns=80).splitlines()  # in one piece, to be copied
     assert "(just now)" in desk("why", "r") and "just now" in desk("inbox")
     assert "waits for a yes from director until" in desk("why", "r") and ask["id"] in desk("why", "r")
 
@@ -268,6 +269,7 @@ def test_a_doubt_is_listed_with_its_key_and_ended_by_a_person_once(desk: Desk): 
     (effect,) = desk.json("effects", "--in-doubt")
     assert (effect["run"], effect["call"], effect["state"]) == ("r", "pay", "in_doubt")
     assert effect["key"] in desk("effects", "r") and effect["key"] in desk("effects")
+    assert effect["key"] in desk("show", "r", columns=80)  # in one piece, to be copied
     for told in (desk("why", "r"), desk("effects"), desk("effects", "r")):  # a probe is asked before a person is sent
         resume, resolve = told.index("remit resume r MODULE:FLOW"), told.index("remit resolve r pay ok")
         assert resume < resolve

@@ -53,12 +53,12 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
         ("asked", time_of(ask.asked_at)),
         ("until", time_of(ask.until) + (left if is_open else "")),
         ("answered by", f"{ask.decided_by}: {ask.reason}" if ask.reason else ask.decided_by),
-        ("version", ask.version),
     )
+    version = Group(cell("version", "dim"), cell(ask.version))  # of a line of its own, so that it can be copied
     who = f"What {ask.by} asks for; it wrote this text itself:"
     payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload))))
-    parts = [told, _difference(ask), payload, _deceives(ask), _evidence(ask, now), _findings(judged)]
-    return stack(*parts)
+    found = (_deceives(ask), _evidence(ask, now), _findings(judged))
+    return stack(told, version, _difference(ask), payload, *found)
 
 
 def roles_of(ask: Ask) -> str:

@@ -70,7 +70,7 @@ def _boundary(view: RunView) -> Shown | None:
     grid = Grid("call", "", "stands", "what", fold="what")
     for effect in view.boundary.effects.values():
         calls = f", {effect.calls} calls" if effect.calls > 1 else ""
-        what = f"intended {time_of(effect.at)}{calls}, key {effect.intended.key}"
+        what = f"intended {time_of(effect.at)}{calls}"
         if (told := view.boundary.resolved.get(effect.intention)) is not None:
             what += f"; {told.by} knows what became of it: {evidence_of(told.value)}"
         grid.row(effect.name, "effect", cell(effect.state, EFFECT_STYLES[effect.state]), what)
@@ -84,7 +84,8 @@ def _boundary(view: RunView) -> Shown | None:
         grid.row(ask.asked.call, "question", cell(ask.state, ASK_STYLES[ask.state]), what)
     for one in view.boundary.evidence.values():
         grid.row(one.call, "evidence", "", f"{one.name}, fresh until {time_of(one.fact.until)}")
-    return grid.made() if grid.is_filled else None
+    keys = [cell(f"{effect.name}, key {effect.intended.key}") for effect in view.boundary.effects.values()]
+    return Group(grid.made(), *keys) if grid.is_filled else None
 
 
 def executor(view: RunView) -> str:
