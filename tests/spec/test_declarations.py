@@ -79,7 +79,7 @@ def test_windows_follow_the_risk_unless_the_contract_says_otherwise():  # proves
     assert Contract(version="1", resume="anyone", risk="high", window=timedelta(days=5)).window_us == 5 * 86_400_000_000
 
 
-async def test_a_run_whose_executor_holds_no_named_role_ends_before_any_of_its_code():  # proves: GATE-3, GATE-7
+async def test_no_run_is_opened_whose_executor_holds_no_named_role():  # proves: GATE-3, GATE-7
     begun = []
 
     @remit.flow(contract=Contract(version="1", resume={"buyer"}))
@@ -87,11 +87,12 @@ async def test_a_run_whose_executor_holds_no_named_role_ends_before_any_of_its_c
         begun.append(run.id)
 
     async with remit.open("memory:") as rt:
-        denied = await rt.run(bought, id="r")
-        assert (denied.status, denied.code, begun) == ("failed", "resume_denied", [])
+        with pytest.raises(remit.Refused) as refused:
+            await rt.run(bought, id="r")
+        assert (refused.value.code, begun, await rt.list()) == ("executor.role", [], [])
         await rt.grant("service:local", "buyer", by="user:ops")
-        assert (await rt.run(bought, id="s")).status == "completed"
-        assert begun == ["s"]
+        assert (await rt.run(bought, id="r")).status == "completed"
+        assert begun == ["r"]
 
 
 def test_a_flow_without_a_contract_or_with_odd_parameters_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 
@@ -43,7 +44,48 @@ async def main_of(rt: remit.Runtime, run: str = RUN) -> list[Any]:
     return list(read_journal(rt._store.ledger.origin, await rt.read(run))[1].main)
 
 
+async def refusal(going: Awaitable[Any]) -> tuple[str, str, str]:
+    """Code of a refusal, whom it is about, and the command that mends it."""
+    with pytest.raises(remit.Refused) as refused:
+        await going
+    assert refused.value.message.endswith("No run was opened.")
+    return refused.value.code, refused.value.message.split()[0].rstrip(","), refused.value.hint.partition("` ")[0] + "`"
+
+
 # -- who goes on ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("resume", [{"buyer"}, "anyone"], ids=["by role", "by anyone"])
+async def test_nothing_is_opened_under_a_name_that_nothing_could_go_on_under(storage, resume: Any):  # proves: GATE-3
+    office = Office(remit.Rule(), resume=resume)
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.disable(BUYER, by=ROOT)
+        for opening in (office.go(rt), rt.start(office.flow, id=RUN, by=BUYER)):
+            assert await refusal(opening) == ("executor.disabled", BUYER, f"`remit who {BUYER}`")
+        await rt.enable(BUYER, by=ROOT)
+        await rt.disable(DANA, by=ROOT)
+        assert (await refusal(office.go(rt)))[:2] == ("executor.disabled", DANA)
+        await rt.enable(DANA, by=ROOT)
+        if resume != "anyone":
+            await rt.revoke(BUYER, "buyer", by=ROOT)
+            await rt.grant(BUYER, "clerk", by=ROOT)
+            assert (await refusal(office.go(rt)))[:2] == ("executor.role", BUYER)
+            with pytest.raises(remit.Refused, match="Where no executor is named"):
+                await rt.run(office.flow, id=RUN)
+            await rt.grant(BUYER, "buyer", by=ROOT)
+        assert await rt.list() == []
+        assert (await office.go(rt)).status == "completed"
+
+
+async def test_a_run_that_is_there_is_judged_and_not_refused(storage: Storage):  # proves: GATE-3
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.start(office.flow, id=RUN, by=BUYER, behalf=DANA)
+        await rt.disable(BUYER, by=ROOT)
+        assert (await office.go(rt)).code == "resume_denied"
+        assert await rt.start(office.flow, id=RUN, by=BUYER, behalf=DANA) == RUN
 
 
 async def test_revoked_during_the_pause_it_fails_before_any_of_its_code_runs(storage: Storage):  # proves: GATE-3
@@ -170,12 +212,10 @@ async def test_what_is_lost_holds_at_the_very_next_crossing(code: str, lose: Any
 async def test_who_is_not_known_does_not_act_where_roles_are_named(storage: Storage):  # proves: GATE-3, GATE-7
     office = Office()
     async with storage.open() as rt:
-        outcome = await office.go(rt)
-        assert (outcome.status, outcome.code) == ("failed", "resume_denied")
-        assert (await judged(rt)).verdict.findings[1].detail == f"identity.unknown {BUYER}, identity.unknown {DANA}"
+        assert await refusal(office.go(rt)) == ("executor.unknown", BUYER, f"`remit grant {BUYER} buyer --by user:YOU`")
         await rt.grant(BUYER, "buyer", by=ROOT)
-        assert (await office.go(rt, "r-1")).code == "resume_denied"  # nobody knows the one on whose behalf it acts
-        assert (await judged(rt, "r-1")).verdict.findings[1].detail == DANA
+        assert await refusal(office.go(rt)) == ("executor.unknown", DANA, f"`remit grant {DANA} ROLE --by user:YOU`")
+        assert await rt.list() == []  # and the id is free: a grant that was forgotten costs nothing
         anyone = Office(remit.Rule(), resume="anyone")
         assert (await anyone.go(rt, "r-2")).status == "completed"
     assert office.sent == []
@@ -199,7 +239,7 @@ async def test_code_that_now_lets_anyone_in_does_not_undo_what_the_run_was_opene
         assert (await office.go(rt)).code == "resume_denied"
         # And code that asks for more than it did is heard as well.
         strict = Office(resume={"auditor"})
-        assert (await strict.go(rt, "r-2")).code == "resume_denied"
+        assert (await refusal(strict.go(rt, "r-2")))[0] == "executor.role"
 
 
 # -- what can't be read --------------------------------------------------------------------------------------------

@@ -17,13 +17,14 @@ from remit.engine.process.host import Host
 from remit.engine.process.incidents import quarantine
 from remit.engine.process.journal import read_journal
 from remit.engine.process.liveness import is_proven_dead
-from remit.engine.process.opening import draw_up
+from remit.engine.process.opening import check_may_open, draw_up
 from remit.engine.process.standing import look
 from remit.errors import (
     ExecutorMismatch,
     FlowMismatch,
     InputMismatch,
     JournalNewer,
+    Refused,
     RemitError,
     RunAbsent,
     RunQuarantined,
@@ -59,7 +60,10 @@ class Found:
 
 
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
-    """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1."""
+    """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1.
+
+    Raises Refused `executor.unknown`, `.disabled`, `.role` where nothing of it could go on: nothing was written.
+    """
     authority = await look(host)
     host.clock.check()
     now = host.clock.latest()  # a window that begins in the past would be over early
@@ -72,6 +76,12 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
         policy=authority.policy_digest,
         window_end=now + flow.contract.window_us,
     )
+    try:
+        check_may_open(authority, opened, now=now)
+    except Refused:
+        if await host.store.read_row(host.tenant, order.run) is None:
+            raise
+        return None  # a run that is there is judged, and ended, where it goes on
     made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held)
     row = await host.store.open_run(made)
     return None if row is None else Found(row, RunView(identity, opened, order.input, now, last_at=now))
