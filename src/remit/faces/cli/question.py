@@ -24,18 +24,18 @@ from remit.facts.kinds import GateJudged
 
 
 def asks(found: list[Ask], limit: int, now: int) -> Shown:
-    """The inbox: a line for each question; the payload is cut there, and whole in `remit ask`."""
+    """The inbox: a line for each question; below, whole, the id to be copied, and as much of the payload as fits."""
     if not found:
         return cell("Nothing waits for an answer.")
-    grid = Grid("ask", "run", "call", "of", "asked", "left", "", keep="ask", fold="none")
+    grid = Grid("run", "call", "of", "asked", "left", "", keep="run", fold="none")
     for ask in found:
         changed = cell("changed", "bold yellow") if ask.difference is not None else ""
         roles, asked = roles_of(ask), ago(now - ask.asked_at)
-        grid.row(ask.id, ask.run, ask.call, roles, asked, span(ask.until - now), changed)
+        grid.row(ask.run, ask.call, roles, asked, span(ask.until - now), changed)
     hint = "`remit ask ASK` shows one of them whole."
     if len(found) == limit:
         hint = f"{limit} are shown; the next ones with `--after {found[-1].number}`. {hint}"
-    return stack(Below(grid.made(), [[Cut("", ask.raw)] for ask in found]), cell(hint, "dim"))
+    return stack(Below(grid.made(), [[cell(ask.id, "cyan"), Cut("", ask.raw)] for ask in found]), cell(hint, "dim"))
 
 
 def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
