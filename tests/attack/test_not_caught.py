@@ -239,6 +239,63 @@ async def test_a_ceiling_emptied_and_a_key_freed_by_hand_are_believed_and_found_
     assert set(await wrong()) == {"ceilings", "business keys"}
 
 
+@pytest.mark.parametrize("business_key", [None, "invoice"])
+async def test_of_a_run_whose_row_alone_was_deleted_doctor_finds_the_entries(tmp_path: Path, business_key: str | None):
+    """Its id begins afresh; a business key that it took is held by the earlier run, and the new one is told so."""
+    path, paid = tmp_path / "a.db", []
+
+    @remit.effect(business_key=business_key)
+    async def pay(order: dict[str, Any], *, key: str) -> str:
+        paid.append(key)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    async def payment(run: remit.Run) -> str:
+        outcome: str = await run.effect(pay, {"invoice": "i-1"})
+        return outcome
+
+    async with remit.open(f"sqlite:///{path}") as rt:
+        assert (await rt.run(payment, id="a")).value == "paid"
+        assert all(found.ok for found in await rt.doctor())
+    db = apsw.Connection(str(path))
+    db.execute("DELETE FROM remit_run WHERE run = 'a'")
+    db.close()
+    async with remit.open(f"sqlite:///{path}") as rt:
+        outcome = await rt.run(payment, id="a")
+        (found,) = [found for found in await rt.doctor() if not found.ok]
+        assert (found.name, "entries of 1 whose row is gone" in found.seen) == ("runs", True)
+        if business_key is None:
+            assert (outcome.status, len(paid)) == ("completed", 2)
+        else:
+            assert (outcome.status, outcome.code, len(paid)) == ("failed", "idempotency_conflict", 1)
+            assert "an earlier a pay" in outcome.reason
+
+
+async def test_who_holds_a_business_key_is_told_by_its_row_s_key_and_not_by_a_name(tmp_path: Path):
+    """A name that was edited made a run its own rival, which then waited for ever."""
+    path, line = tmp_path / "a.db", ["broken"]
+
+    @remit.effect(business_key="invoice", doubt="resend", sink="dedupes")
+    async def pay(order: dict[str, Any], *, key: str) -> str:
+        if line:
+            raise OSError("the line broke")
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    async def payment(run: remit.Run) -> str:
+        outcome: str = await run.effect(pay, {"invoice": "i-1"})
+        return outcome
+
+    async with remit.open(f"sqlite:///{path}") as rt:
+        assert (await rt.run(payment, id="a")).status == "in_doubt"
+    db = apsw.Connection(str(path))
+    db.execute("UPDATE remit_business_key SET run = 'b'")
+    db.close()
+    line.clear()
+    async with remit.open(f"sqlite:///{path}") as rt:
+        assert (await rt.run(payment, id="a")).value == "paid"
+
+
 def test_what_was_recomputed_for_another_deployment_is_caught_all_the_same(tmp_path: Path):  # proves: LOG-4
     """Only whoever recomputes with the right origin passes; a copied run does not."""
     identity = Identity("00" * 16, "default", "pay-7", 1, "payment")

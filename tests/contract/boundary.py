@@ -69,6 +69,16 @@ def ask(name: str, *roles: str, call: str = "pay") -> OpenAsk:
     return OpenAsk(name, call, roles or ("buyer",), 1_000, 2_000)
 
 
+async def holder(store: Store, key: str, tenant: str = TENANT) -> tuple[str, str] | None:
+    """Run and call that hold a business key. The run key is that of the run's row."""
+    held = await store.read_key(tenant, key)
+    if held is None:
+        return None
+    row = await store.read_row(tenant, held.run)
+    assert row is not None and row.run_key == held.run_key
+    return held.run, held.call
+
+
 def told(name: str) -> Announce:
     return Announce(AskOpened(ask=name))
 
@@ -96,7 +106,7 @@ class BoundaryContract:
         assert await read_stored(store, hand.row.run_key) == before
         assert await beside(store) == (None, 0, None, [])
         assert await fresh_fate(store, "po-1", *marks, fence=Fence(authority.row.run_key, 2)) == WRITTEN
-        assert (await beside(store))[:2] == (KeyRow("po-1", "pay"), 5)
+        assert (await beside(store))[:2] == (KeyRow(hand.row.run_key, "po-1", "pay"), 5)
 
     async def test_a_fence_on_a_journal_that_is_not_there_holds_nothing(self, store):  # proves: GATE-2
         hand = await open_held(store, "po-1")
@@ -248,19 +258,19 @@ class BoundaryContract:
             await open_held(store, run)
         assert await store.read_key(TENANT, "5eed") is None
         assert await fresh_fate(store, "po-1", TakeKey("5eed", "pay")) == WRITTEN
-        assert await store.read_key(TENANT, "5eed") == KeyRow("po-1", "pay")
+        assert await holder(store, "5eed") == ("po-1", "pay")
         assert await fresh_fate(store, "po-1", TakeKey("5eed", "pay")) == WRITTEN
         assert await fresh_fate(store, "po-1", TakeKey("5eed", "pay#2")) == "business"
         assert await fresh_fate(store, "po-2", TakeKey("5eed", "pay")) == "business"
         assert await fresh_fate(store, "po-2", TakeKey("5eed0", "pay")) == WRITTEN
-        assert await store.read_key(TENANT, "5eed") == KeyRow("po-1", "pay")
+        assert await holder(store, "5eed") == ("po-1", "pay")
 
     async def test_a_business_key_is_given_back_by_its_holder_alone(self, store):  # proves: FX-8
         for run in ("po-1", "po-2"):
             await open_held(store, run)
         await fresh_fate(store, "po-1", TakeKey("5eed", "pay"))
         assert await fresh_fate(store, "po-2", FreeKey("5eed")) == WRITTEN
-        assert await store.read_key(TENANT, "5eed") == KeyRow("po-1", "pay")
+        assert await holder(store, "5eed") == ("po-1", "pay")
         assert await fresh_fate(store, "po-1", FreeKey("5eed")) == WRITTEN
         assert await store.read_key(TENANT, "5eed") is None
         assert await fresh_fate(store, "po-2", TakeKey("5eed", "pay")) == WRITTEN
@@ -269,13 +279,13 @@ class BoundaryContract:
         await open_held(store, "po-1")
         await fresh_fate(store, "po-1", TakeKey("5eed", "pay"))
         assert await fresh_fate(store, "po-1", FreeKey("5eed"), TakeKey("5eed", "pay#2")) == WRITTEN
-        assert await store.read_key(TENANT, "5eed") == KeyRow("po-1", "pay#2")
+        assert await holder(store, "5eed") == ("po-1", "pay#2")
 
     async def test_of_many_that_want_a_business_key_at_once_one_has_it(self, store):  # proves: FX-8
         hands = [await open_held(store, f"po-{i}") for i in range(6)]
         answers = await fates(store, *(resting(hand, TakeKey("5eed", "pay")) for hand in hands))
         assert sorted(answers) == ["business"] * 5 + [WRITTEN]
-        assert await store.read_key(TENANT, "5eed") == KeyRow(f"po-{answers.index(WRITTEN)}", "pay")
+        assert await holder(store, "5eed") == (f"po-{answers.index(WRITTEN)}", "pay")
         for i, hand in enumerate(hands):
             assert len((await read_stored(store, hand.row.run_key)).main) == 2 + (answers[i] == WRITTEN)
 
@@ -289,7 +299,7 @@ class BoundaryContract:
         assert first == WRITTEN and second in (WRITTEN, "business")
         if second == "business":
             assert await fresh_fate(store, "po-2", TakeKey("5eed", "pay")) == WRITTEN
-        assert await store.read_key(TENANT, "5eed") == KeyRow("po-2", "pay")
+        assert await holder(store, "5eed") == ("po-2", "pay")
 
     # -- ceilings -----------------------------------------------------------------------------------------------------
 
@@ -508,7 +518,7 @@ class LastingBoundary(BoundaryContract):
 
         assert await fresh_fate(store, "po-1", *marks, tenant=OTHER) == WRITTEN
         assert await fresh_fate(store, "po-1", FreeKey("5eed"), CloseAsk("a-1"), Unreserve("a", 60)) == WRITTEN
-        assert await store.read_key(OTHER, "5eed") == KeyRow("po-1", "pay")
+        assert await holder(store, "5eed", OTHER) == ("po-1", "pay")
         assert await store.read_used(OTHER, "a") == 60
         for role in (None, "buyer"):
             assert [row.ask for row in await store.list_asks(AskFilter(OTHER, role=role))] == ["a-1"]
@@ -593,7 +603,7 @@ class SharedBoundary(LastingBoundary):
             answers = await asyncio.gather(*wishes)
             assert sorted(answers) == ["business"] * 7 + [WRITTEN]
             winner = f"po-{answers.index(WRITTEN)}"
-            assert await store.read_key(TENANT, key) == await rival.read_key(TENANT, key) == KeyRow(winner, "pay")
+            assert await holder(store, key) == await holder(rival, key) == (winner, "pay")
             hands = [(s, await hand_of(s, hand.row.run)) for s, hand in hands]
 
     async def test_processes_together_stay_under_a_ceiling(self, store, rival):  # proves: GATE-3

@@ -488,7 +488,30 @@ async def test_nobody_is_refused_by_a_policy_that_was_taken_back_while_he_was_as
         assert paid == [1]
 
 
-async def test_a_question_that_was_taken_out_of_the_index_is_listed_again(database: Storage):  # proves: APR-6
+EDITS = [
+    "DELETE FROM {0}ask_open",
+    "DELETE FROM {0}ask_open; DELETE FROM {0}ask",
+    "DELETE FROM {0}ask_open WHERE role = 'director'",
+    "DELETE FROM {0}ask_open WHERE role = ''",
+    "UPDATE {0}ask_open SET role = 'buyer' WHERE role = ''",
+    "UPDATE {0}ask_open SET tenant = 'x'",
+    "UPDATE {0}ask_open SET number = number + 7",
+    "UPDATE {0}ask SET tenant = 'x'",
+    "UPDATE {0}ask SET ask = 'x'",
+    "UPDATE {0}ask SET run = 'other'",
+    "UPDATE {0}ask SET run = 'gone'",
+    "UPDATE {0}ask SET run_key = 0",
+    "UPDATE {0}ask SET call = 'pay#2'",
+    "UPDATE {0}ask SET asked_at = 0",
+    "UPDATE {0}ask SET until = 0",
+    "UPDATE {0}ask SET roles = '{1}'",
+]
+
+
+@pytest.mark.parametrize("edit", EDITS)
+async def test_a_question_is_listed_again_as_it_was_asked_whatever_became_of_its_rows(
+    database: Storage, edit: str
+):  # proves: APR-6
     @remit.effect
     async def pay(request: int, *, key: str) -> str:
         return "paid"
@@ -500,14 +523,39 @@ async def test_a_question_that_was_taken_out_of_the_index_is_listed_again(databa
     async with database.open() as rt:
         await rt.grant("user:dana", "director", by=OPS)
         await rt.run(flow, id="r")
+        await rt.start(flow_of(body), id="other")
         [before] = await rt.inbox()
-    prefix, vault = "remit." if database.kind == "postgres" else "remit_", Vault(database.make(None))
-    for table in ("ask_open", "ask"):
-        await vault.sql(f"DELETE FROM {prefix}{table}")
+    is_postgres = database.kind == "postgres"
+    for statement in edit.format("remit." if is_postgres else "remit_", "{}" if is_postgres else "not JSON").split(
+        "; "
+    ):
+        await Vault(database.make(None)).sql(statement)
     async with database.open() as rt:
-        assert await rt.inbox() == []
+        await rt.run(flow, id="r-2")
+        assert {ask.run for ask in await rt.inbox()} - {"r"} == {"r-2"}  # a row that leads nowhere hides no other
         assert (await rt.resume("r", flow)).code == "approval_needed"
-        [ask] = await rt.inbox(role="director")
-        assert (ask.id, ask.version) == (before.id, before.version)  # the same question, listed once more
+        for role in ("director", None):
+            [ask] = [ask for ask in await rt.inbox(role=role) if ask.run == "r"]
+            assert (ask.id, ask.version) == (before.id, before.version)  # the same question, listed once more
+        assert {ask.run for ask in await rt.inbox(role="buyer")} == set()
         await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
         assert (await rt.resume("r", flow)).value == "paid"
+
+
+async def test_rows_that_lead_nowhere_take_no_place_in_a_page_of_the_inbox(database: Storage):  # proves: APR-2
+    @remit.effect
+    async def pay(request: int, *, key: str) -> str:
+        return "paid"
+
+    async def body(run: remit.Run) -> str:
+        return await run.effect(pay, 1)
+
+    flow = flow_of(body, effects={"pay": remit.Rule(approval=remit.Approval({"director"}, HOUR))})
+    async with database.open() as rt:
+        for number in range(6):
+            await rt.run(flow, id=f"r-{number}")
+        table = "remit.ask" if database.kind == "postgres" else "remit_ask"
+        await Vault(database.make(None)).sql(f"UPDATE {table} SET run = 'gone' WHERE run IN ('r-0', 'r-1', 'r-3')")
+        first = await rt.inbox(limit=2)
+        assert [ask.run for ask in first] == ["r-2", "r-4"]
+        assert [ask.run for ask in await rt.inbox(limit=2, after=first[-1].number)] == ["r-5"]

@@ -15,8 +15,9 @@ from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk,
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import writer as postgres_writer
 from remit.store.postgres.rows import Q
-from remit.store.protocol import AskFilter, KeyRow, Unit
+from remit.store.protocol import AskFilter, Unit
 from remit.store.schema import migrations
+from tests.contract.boundary import holder
 from tests.spec.test_postgres_store import outside, store, waiting
 from tests.support.journal import TENANT, Hand, open_held, open_run, read_stored, read_view
 from tests.support.postgres_proxy import proxy_before
@@ -177,7 +178,7 @@ async def test_a_unit_that_is_refused_leaves_room_for_those_after_it(store, auth
         effect(hands[4], authority, Reserve("day", 4, 10)),
     )
     assert told == ["lease", "ceiling", "", "business", ""]
-    assert await store.read_key(TENANT, "k") == KeyRow("r-2", "pay")
+    assert await holder(store, "k") == ("r-2", "pay")
     assert await store.read_used(TENANT, "day") == 10
     assert [(await read_stored(store, hand.row.run_key)).row.seq for hand in hands] == [2, 2, 4, 2, 4]
 
@@ -186,17 +187,17 @@ async def test_what_is_given_back_leaves_no_row(store, outside):
     hand = await open_held(store, "po-1")
     await store.append(effect(hand, None, TakeKey("k", "pay"), Reserve("day", 5, 10), Reserve("run", 5, 10)))
     await store.append(effect(hand, None, TakeKey("k", "pay"), Unreserve("day", 7), FreeKey("other")))
-    assert await store.read_key(TENANT, "k") == KeyRow("po-1", "pay")
+    assert await holder(store, "k") == ("po-1", "pay")
     await store.append(effect(hand, None, FreeKey("k"), Unreserve("run", 2), Unreserve("never", 3)))
     assert await outside.fetchval("SELECT count(*) FROM remit.business_key") == 0
     assert [tuple(row) for row in await outside.fetch("SELECT scope, used FROM remit.ceiling")] == [("run", 3)]
     other = await open_held(store, "po-2")
     await store.append(effect(hand, None, TakeKey("mine", "pay")))
     await store.append(effect(other, None, FreeKey("mine")))
-    assert await store.read_key(TENANT, "mine") == KeyRow("po-1", "pay")
+    assert await holder(store, "mine") == ("po-1", "pay")
     taken = effect(other, None, TakeKey("k", "pay"), FreeKey("k"), TakeKey("k", "refund"))
     assert await answers(store, taken, effect(hand, None, TakeKey("k", "pay"))) == ["", "business"]
-    assert await store.read_key(TENANT, "k") == KeyRow("po-2", "refund")
+    assert await holder(store, "k") == ("po-2", "refund")
 
 
 async def test_an_amount_that_fits_no_column_is_over_every_ceiling(store):
@@ -298,7 +299,7 @@ async def test_what_was_reserved_is_what_the_entries_say_wherever_the_answer_was
         assert made == ["", "business", "ceiling"]
         assert len((await read_view(store, hands[0].row.run_key)).calls) == 2
         assert await store.read_used(TENANT, "day") == 4
-        assert await store.read_key(TENANT, "k") == KeyRow("r-0", "pay")
+        assert await holder(store, "k") == ("r-0", "pay")
         assert len(await store.read_outbox(TENANT, 0, 10)) == len(await store.list_asks(AskFilter(TENANT))) == 1
         await store.close()
 

@@ -17,12 +17,12 @@ import remit
 from remit.errors import StoreRefused
 from remit.facts.announced import AskOpened
 from remit.store.marks import Announce, OpenAsk, Reserve, TakeKey
-from remit.store.protocol import AskFilter, KeyRow, RunFilter, Unit
+from remit.store.protocol import AskFilter, RunFilter, Unit
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.guest import OWN_TABLES
 from remit.store.sqlite.rows import Q
-from tests.contract.boundary import resting
+from tests.contract.boundary import holder, resting
 from tests.support.aged import age
 from tests.support.journal import TENANT, Hand, open_held, read_view
 
@@ -128,7 +128,7 @@ async def test_a_file_from_before_has_all_that_it_had(full: Path, path: Path, sc
         assert await store.read_run(row.run_key) == await source.read_run(row.run_key)
         assert (await read_view(store, row.run_key)).calls  # verified
     if schema > 1:
-        assert await store.read_key(TENANT, "k") == KeyRow("po-2", "pay")
+        assert await holder(store, "k") == ("po-2", "pay")
         assert await store.read_used(TENANT, "a") == 5
         assert await store.list_asks(AskFilter(TENANT)) == await source.list_asks(AskFilter(TENANT)) != []
         assert await store.read_outbox(TENANT, 0, 9) == []  # what was announced then held what people wrote

@@ -16,7 +16,6 @@ from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, Note, OpenAsk, 
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, RunRow, Unit
 from remit.store.tables import fitted
 
-Held = tuple[int, KeyRow]  # run key and call that hold a business key
 Place = tuple[str, str]  # tenant, and a key, a scope or an ask
 
 
@@ -25,7 +24,7 @@ class Beside:
 
     def __init__(self, below: Beside | None = None) -> None:
         self._below = below
-        self.keys: dict[Place, Held | None] = {}  # None: given back
+        self.keys: dict[Place, KeyRow | None] = {}  # None: given back
         self.used: dict[Place, int] = {}
         self.asks: dict[Place, AskRow] = {}
         self.outbox: list[OutboxRow] = []
@@ -61,10 +60,10 @@ class Beside:
         tenant = row.tenant
         match mark:
             case TakeKey(key, call):
-                held = self.held(tenant, key)
-                if held is not None and (held[0], held[1].call) != (row.run_key, call):
+                held = self.read_key(tenant, key)
+                if held is not None and (held.run_key, held.call) != (row.run_key, call):
                     return "business"
-                self.keys[tenant, key] = row.run_key, KeyRow(row.run, call)
+                self.keys[tenant, key] = KeyRow(row.run_key, row.run, call)
             case Reserve(scope, amount, most):
                 assert amount >= 0, "an amount that is reserved is 0 or more"
                 if self.read_used(tenant, scope) + amount > most:
@@ -78,8 +77,8 @@ class Beside:
         tenant = row.tenant
         match note:
             case FreeKey(key):
-                held = self.held(tenant, key)
-                if held is not None and held[0] == row.run_key:
+                held = self.read_key(tenant, key)
+                if held is not None and held.run_key == row.run_key:
                     self.keys[tenant, key] = None
             case Unreserve(scope, amount):
                 assert amount >= 0, "an amount that is given back is 0 or more"
@@ -107,15 +106,8 @@ class Beside:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def held(self, tenant: str, key: str) -> Held | None:
-        for layer in self._layers():
-            if (tenant, key) in layer.keys:
-                return layer.keys[tenant, key]
-        return None
-
     def read_key(self, tenant: str, key: str) -> KeyRow | None:
-        held = self.held(tenant, key)
-        return None if held is None else held[1]
+        return next((layer.keys[tenant, key] for layer in self._layers() if (tenant, key) in layer.keys), None)
 
     def read_used(self, tenant: str, scope: str) -> int:
         return next((layer.used[tenant, scope] for layer in self._layers() if (tenant, scope) in layer.used), 0)
@@ -131,7 +123,7 @@ class Beside:
     def read_outbox(self, tenant: str, after: int, limit: int) -> list[OutboxRow]:
         return [row for row in self.outbox if row.number > after and row.tenant == tenant][: fitted(limit)]
 
-    def whole(self) -> tuple[dict[Place, Held], dict[Place, int], dict[Place, AskRow], list[OutboxRow]]:
+    def whole(self) -> tuple[dict[Place, KeyRow], dict[Place, int], dict[Place, AskRow], list[OutboxRow]]:
         """Keys, ceilings, questions and announcements of this layer and all below."""
         layers = list(self._layers())[::-1]
         keys = {place: held for layer in layers for place, held in layer.keys.items()}

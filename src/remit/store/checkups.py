@@ -17,11 +17,18 @@ def of_ledger(ledger: Ledger, *, clock: str) -> Checkup:
     return Checkup("ledger", True, f"origin {ledger.origin}, time by {by}")
 
 
-def of_runs(*, runs: int, quarantined: int, stale: int) -> list[Checkup]:
-    """Of all tenants, without the journals of Remit's own. stale: leases that ran out and were not taken over."""
+def of_runs(*, runs: int, quarantined: int, stale: int, orphans: int = 0) -> list[Checkup]:
+    """Of all tenants, without the journals of Remit's own.
+
+    stale: leases that ran out and were not taken over. orphans: runs that have entries and no row.
+    """
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
     left = "None goes on by itself: the next call with its id takes it over." if stale else ""
+    seen = f"{runs:,} runs, {quarantined:,} in quarantine"
+    if orphans:
+        seen += f", and entries of {orphans:,} whose row is gone"
+        hint = "Somebody deleted rows: an id that is called again begins afresh. Restore the store from a backup."
     return [
-        Checkup("runs", not quarantined, f"{runs:,} runs, {quarantined:,} in quarantine", hint),
+        Checkup("runs", not quarantined and not orphans, seen, hint),
         Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),
     ]

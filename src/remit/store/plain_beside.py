@@ -60,7 +60,7 @@ def plain_beside(beside: Beside) -> dict[str, Sequence[msgspec.Struct]]:
     """Everything in this layer and those below it, under the names of the document."""
     keys, used, asks, outbox = beside.whole()
     return {
-        "business_keys": [PlainKey(t, key, run_key, row.run, row.call) for (t, key), (run_key, row) in keys.items()],
+        "business_keys": [PlainKey(t, key, row.run_key, row.run, row.call) for (t, key), row in keys.items()],
         "ceilings": [PlainCeiling(tenant, scope, amount) for (tenant, scope), amount in used.items()],
         "asks": [
             PlainAsk(a.number, t, ask, a.run_key, a.call, a.roles, a.asked_at, a.until, a.is_open)
@@ -80,7 +80,7 @@ def kept_beside(
     """What a document tells. Raises Unreadable."""
     beside = Beside()
     for k in keys:
-        beside.keys[k.tenant, k.key] = k.run_key, KeyRow(k.run, k.call)
+        beside.keys[k.tenant, k.key] = KeyRow(k.run_key, k.run, k.call)
     for c in ceilings:
         beside.used[c.tenant, c.scope] = c.used
     for a in sorted(asks, key=lambda a: a.number):

@@ -190,8 +190,9 @@ class Peek(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """Who holds a business key."""
+    """Who holds a business key. The run key decides: an id may begin afresh, and a row be edited."""
 
+    run_key: int
     run: str
     call: str
 

@@ -7,6 +7,8 @@ salt and no value.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from remit.facts.entry import Entry, Lane
 
 LANES: dict[Lane, int] = {"main": 0, "post": 1}  # as the column `lane` has them
@@ -19,6 +21,11 @@ EVERYBODY = ""  # the role under which every open question is listed
 def fitted(number: int) -> int:
     """The nearest of 0 to NUMBER_MAX: what rows are compared with, or counted up to, may be beyond all of them."""
     return min(max(number, 0), NUMBER_MAX)
+
+
+def is_listed(roles: Collection[str], listed: Collection[str] | None) -> bool:
+    """Whether a question is open: listed under each role that may answer, and for everybody. None: it was found so."""
+    return listed is None or {*listed} == {*roles, EVERYBODY}
 
 
 def is_large(entry: Entry) -> bool:

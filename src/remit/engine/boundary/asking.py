@@ -54,7 +54,7 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
     if waits_for == "approval" and (ask is None or stale):
         asked = _question(turn, wish, question)
         drafts.append(writer.draft(asked, name=wish.name, value=wish.data, salt=wish.salt))
-        marks += _announced(turn, asked)
+        marks += [_listing(asked, drafts[-1].at), Announce(AskOpened(ask=asked.ask))]
     elif waits_for == "approval" and ask is not None and not await _is_listed(turn, ask):
         marks.append(_listing(ask.asked, ask.at))  # the index is no more than that: the journal says that it is asked
     before = turn.attempt.boundary.judged
@@ -101,16 +101,15 @@ def _question(turn: Turn, wish: Wish, question: Question) -> ApprovalAsked:
 
 
 async def _is_listed(turn: Turn, ask: AskView) -> bool:
-    """Whether somebody who looks for the question finds it."""
+    """Whether all who may answer find the question where they look for it, as the journal has it."""
     row = await turn.host.store.read_ask(turn.host.tenant, ask.asked.ask)
-    return row is not None and row.is_open
+    if row is None or not row.is_open:
+        return False
+    found = (row.run_key, row.run, OpenAsk(row.ask, row.call, row.roles, row.asked_at, row.until))
+    return found == (turn.attempt.lease.run_key, turn.attempt.run_id, _listing(ask.asked, ask.at))
 
 
 def _listing(asked: ApprovalAsked, at: int) -> OpenAsk:
+    """The row of the inbox. It does not say what is asked: that stands in the journal."""
     roles = tuple(sorted({role for group in asked.bound.roles for role in group}))
     return OpenAsk(asked.ask, asked.call, roles, at, asked.until)
-
-
-def _announced(turn: Turn, asked: ApprovalAsked) -> list[Mark]:
-    """A row for the inbox, and one for whoever is told. Neither says what is asked: that stands in the journal."""
-    return [_listing(asked, turn.attempt.writer.now()), Announce(AskOpened(ask=asked.ask))]

@@ -257,9 +257,10 @@ async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
     host = turn.host
     digest = sha256(_BUSINESS_TAG + encode([wish.declared, str(value)])).hexdigest()
     row = await host.store.read_key(host.tenant, digest)
-    if row is None or (row.run, row.call) == (turn.attempt.run_id, wish.name):
+    if row is None or (row.run_key, row.call) == (turn.attempt.lease.run_key, wish.name):
         return digest, ""
-    return digest, f"{row.run} {row.call}"
+    is_same_id = row.run == turn.attempt.run_id and row.run_key != turn.attempt.lease.run_key
+    return digest, f"{'an earlier ' if is_same_id else ''}{row.run} {row.call}"
 
 
 async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Limit:

@@ -82,17 +82,28 @@ class Ask:
 
 async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
     """Questions that wait, oldest first. A run that can't be believed or read is left out, and set aside if forged."""
-    rows = await host.store.list_asks(AskFilter(host.tenant, role, limit, after))
-    now, asks = host.clock.latest(), []
-    for row in rows:
-        try:
-            found = await find(host, row.run)
-        except UNBELIEVED:
-            continue
-        ask = found.view.boundary.asks.get(row.ask)
-        if ask is not None and ask.is_open and now <= ask.asked.until:
-            asks.append(replace(shown(found.view, ask), number=row.number))
+    asks: list[Ask] = []
+    while (wanted := limit - len(asks)) > 0:
+        rows = await host.store.list_asks(AskFilter(host.tenant, role, wanted, after))
+        asks += [ask for row in rows if (ask := await _waiting(host, row)) is not None]
+        if len(rows) < wanted:
+            break
+        after = rows[-1].number
     return asks
+
+
+async def _waiting(host: Host, row: AskRow) -> Ask | None:
+    """The question that a row of the index leads to; None where its journal has none that waits there."""
+    if host.clock.latest() > row.until:
+        return None  # a row that says so falsely is written anew when the run goes on
+    try:
+        found = await find(host, row.run)
+    except UNBELIEVED:
+        return None
+    ask = found.view.boundary.asks.get(row.ask)
+    if ask is None or not ask.is_open or host.clock.latest() > ask.asked.until:
+        return None
+    return replace(shown(found.view, ask), number=row.number)
 
 
 async def read_ask(host: Host, ask_id: str) -> Ask:

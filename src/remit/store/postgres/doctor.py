@@ -32,5 +32,6 @@ def _setting(name: str, seen: str) -> Checkup:
 async def _runs(connection: Connection, now: int | None) -> list[Checkup]:
     counted = await connection.fetchrow(Q["count_runs"])
     stale = await connection.fetchval(Q["count_stale"], now)
+    orphans = await connection.fetchval(Q["count_orphans"])
     assert counted is not None
-    return of_runs(runs=counted["runs"], quarantined=counted["quarantined"], stale=stale)
+    return of_runs(runs=counted["runs"], quarantined=counted["quarantined"], stale=stale, orphans=orphans)

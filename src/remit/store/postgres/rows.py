@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from remit.facts.entry import Entry, Lane
 from remit.store.postgres.connection import Connection, Row
 from remit.store.protocol import AskFilter, AskRow, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
-from remit.store.tables import CHARACTER_LAST, EVERYBODY, LANES, NUMBER_MAX, fitted
+from remit.store.tables import CHARACTER_LAST, EVERYBODY, LANES, NUMBER_MAX, fitted, is_listed
 
 Q = load_queries("postgres")
 
@@ -71,7 +72,10 @@ async def read_used(connection: Connection, tenant: str, scope: str) -> int:
 
 async def read_ask(connection: Connection, tenant: str, ask: str) -> AskRow | None:
     row = await connection.fetchrow(Q["read_ask"], tenant, ask)
-    return None if row is None else _ask_row(row)
+    if row is None:
+        return None
+    *columns, listed = row
+    return _ask_row(columns, listed)
 
 
 async def list_asks(connection: Connection, which: AskFilter) -> list[AskRow]:
@@ -85,9 +89,10 @@ async def read_outbox(connection: Connection, tenant: str, after: int, limit: in
     return [OutboxRow(*row) for row in rows]
 
 
-def _ask_row(row: Row) -> AskRow:
-    number, ask, run_key, run, call, roles, *rest = row
-    return AskRow(number, ask, run_key, run, call, tuple(roles), *rest)
+def _ask_row(row: Sequence[Any] | Row, listed: Sequence[str] | None = None) -> AskRow:
+    """listed: the roles that it is listed under; None where it was found by one of them."""
+    number, ask, run_key, run, call, roles, asked_at, until = row
+    return AskRow(number, ask, run_key, run, call, tuple(roles), asked_at, until, is_listed(roles, listed))
 
 
 async def read_worker(connection: Connection, worker: str) -> WorkerRow | None:

@@ -72,6 +72,7 @@ def _runs(connection: apsw.Connection, now: int) -> list[Checkup]:
     try:
         runs, quarantined = next(iter(connection.execute(Q["count_runs"])))
         ((stale,),) = list(connection.execute(Q["count_stale"], (now,)))
+        ((orphans,),) = list(connection.execute(Q["count_orphans"]))
     except apsw.Error as exc:
         return [Checkup("runs", False, f"{type(exc).__name__}: {exc}", "Stop the workers and restore from a backup.")]
-    return of_runs(runs=runs, quarantined=quarantined, stale=stale)
+    return of_runs(runs=runs, quarantined=quarantined, stale=stale, orphans=orphans)

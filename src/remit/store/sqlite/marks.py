@@ -7,6 +7,7 @@ called takes back what was made until then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import apsw
@@ -16,7 +17,7 @@ from remit.facts import announced
 from remit.store.marks import Announce, CloseAsk, FreeKey, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, Unit
 from remit.store.sqlite.rows import Q
-from remit.store.tables import EVERYBODY, NUMBER_MAX, fitted
+from remit.store.tables import EVERYBODY, NUMBER_MAX, fitted, is_listed
 
 
 def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
@@ -79,7 +80,10 @@ def read_used(connection: apsw.Connection, tenant: str, scope: str) -> int:
 
 def read_ask(connection: apsw.Connection, tenant: str, ask: str) -> AskRow | None:
     row = connection.execute(Q["read_ask"], (tenant, ask)).get
-    return None if row is None else _ask_row(row)
+    if row is None:
+        return None
+    *columns, listed = row
+    return _ask_row(columns, msgspec.json.decode(listed))
 
 
 def list_asks(connection: apsw.Connection, which: AskFilter) -> list[AskRow]:
@@ -93,8 +97,11 @@ def read_outbox(connection: apsw.Connection, tenant: str, after: int, limit: int
     return [OutboxRow(*row) for row in connection.execute(Q["read_outbox"], values)]
 
 
-def _ask_row(row: tuple[Any, ...]) -> AskRow:
-    columns = list(row)
-    columns[5] = msgspec.json.decode(columns[5], type=tuple[str, ...])
-    columns[8] = bool(columns[8])
-    return AskRow(*columns)
+def _ask_row(row: Sequence[Any], listed: Sequence[str] | None = None) -> AskRow:
+    """listed: the roles that it is listed under; None where it was found by one of them."""
+    number, ask, run_key, run, call, text, asked_at, until = row
+    try:
+        roles = msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.MsgspecError:
+        roles = ()  # the column was edited: it is an index, and nobody asked is among them
+    return AskRow(number, ask, run_key, run, call, roles, asked_at, until, is_listed(roles, listed))

@@ -385,24 +385,24 @@ FROM remit.run WHERE run_key = ANY($1::int8[]);
 
 -- name: read_key
 -- Who holds a business key.
-SELECT run, call FROM remit.business_key WHERE tenant = $1 AND key = $2;
+SELECT run_key, run, call FROM remit.business_key WHERE tenant = $1 AND key = $2;
 
 -- name: read_used
 -- What is used of a ceiling.
 SELECT used FROM remit.ceiling WHERE tenant = $1 AND scope = $2;
 
 -- name: read_ask
--- A question by its id, open or closed.
+-- A question by its id, and the roles that it is listed under.
 SELECT {ask_row},
-  EXISTS (SELECT 1 FROM remit.ask_open o WHERE o.number = a.number) AS is_open
+  ARRAY(SELECT o.role FROM remit.ask_open o WHERE o.number = a.number AND o.tenant = a.tenant) AS listed
 FROM remit.ask a WHERE a.tenant = $1 AND a.ask = $2;
 
 -- name: list_asks
 -- Open questions that a role may answer, '' for all of them, oldest first. An array, because a join is planned from
 -- statistics, which a young table does not have.
-SELECT {ask_row}, true AS is_open
+SELECT {ask_row}
 FROM remit.ask a
-WHERE a.number = ANY(ARRAY(
+WHERE (a.tenant = $1) IS TRUE AND a.number = ANY(ARRAY(
   SELECT o.number FROM remit.ask_open o
   WHERE o.tenant = $1 AND o.role = $2 AND o.number > $3
   ORDER BY o.tenant, o.role, o.number LIMIT $4))
@@ -471,6 +471,11 @@ UPDATE remit.ledger SET clock = 'given' WHERE clock <> 'given';
 -- name: read_ledger
 -- What the database says of itself.
 SELECT origin, clock FROM remit.ledger;
+
+-- name: count_orphans
+-- Runs that have entries, or values beside them, and no row.
+SELECT count(*) FROM (SELECT run_key FROM remit.entry UNION SELECT run_key FROM remit.large_value) AS e
+WHERE NOT EXISTS (SELECT 1 FROM remit.run r WHERE r.run_key = e.run_key);
 
 -- name: count_runs
 -- Runs, and those in quarantine.

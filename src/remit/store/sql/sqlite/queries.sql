@@ -181,22 +181,22 @@ SELECT tenant, run FROM remit_run WHERE run_key = ?1;
 
 -- name: read_key
 -- Who holds a business key.
-SELECT run, call FROM remit_business_key WHERE tenant = ?1 AND key = ?2;
+SELECT run_key, run, call FROM remit_business_key WHERE tenant = ?1 AND key = ?2;
 
 -- name: read_used
 -- What is used of a ceiling.
 SELECT used FROM remit_ceiling WHERE tenant = ?1 AND scope = ?2;
 
 -- name: read_ask
--- A question by its id, open or closed.
+-- A question by its id, and the roles that it is listed under.
 SELECT {ask_row},
-  EXISTS (SELECT 1 FROM remit_ask_open o WHERE o.number = a.number)
+  (SELECT json_group_array(o.role) FROM remit_ask_open o WHERE o.number = a.number AND o.tenant = a.tenant)
 FROM remit_ask a WHERE a.tenant = ?1 AND a.ask = ?2;
 
 -- name: list_asks
 -- Open questions of a tenant that a role may answer, oldest first. CROSS JOIN keeps the order: the open ones first.
-SELECT {ask_row}, 1
-FROM remit_ask_open o CROSS JOIN remit_ask a ON a.number = o.number
+SELECT {ask_row}
+FROM remit_ask_open o CROSS JOIN remit_ask a ON a.number = o.number AND a.tenant = o.tenant
 WHERE o.tenant = ?1 AND o.role = ?2 AND o.number > ?3
 ORDER BY o.number LIMIT ?4;
 
@@ -250,6 +250,11 @@ SELECT origin, made_at, clock FROM remit_ledger;
 -- name: count_stale
 -- Runs whose lease ran out and that nobody took over.
 SELECT count(*) FROM remit_run WHERE worker IS NOT NULL AND quarantined = 0 AND lease_until <= ?1;
+
+-- name: count_orphans
+-- Runs that have entries, or values beside them, and no row.
+SELECT count(*) FROM (SELECT run_key FROM remit_entry UNION SELECT run_key FROM remit_large_value)
+WHERE run_key NOT IN (SELECT run_key FROM remit_run);
 
 -- name: count_runs
 -- Runs, and those in quarantine.
