@@ -405,12 +405,27 @@ async def test_who_stops_waiting_for_a_run_leaves_no_call_under_way_behind(stora
         assert len(paid) == 1
 
 
-async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(storage: Storage):  # proves: FX-12
-    paid, is_open = list[int](), asyncio.Event()
+@pytest.mark.parametrize(
+    ("first", "code"),
+    [
+        ({"amount": 80}, "ceiling.exceeded"),
+        ({"amount": -1_000}, "ceiling.uncounted"),  # it would give room
+        ({"amount": 1_000_000.0}, "ceiling.uncounted"),
+        ({"amount": "1000000"}, "ceiling.uncounted"),
+        ({"amount": 2**60}, "ceiling.uncounted"),
+        ({"amount": 90, "currency": "JPY"}, "ceiling.uncounted"),  # of something else
+        ({"sum": 90}, "ceiling.uncounted"),
+        ({"amount": 20}, ""),
+        ({"amount": 20, "currency": "GBP"}, ""),
+    ],
+)
+async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(first: Any, code: str):  # proves: FX-12
+    """What can't be counted leaves nobody to say what is used: that is a no, which names it."""
+    paid, is_open = list[Any](), asyncio.Event()
 
     @remit.effect
-    async def pay(request: dict[str, int], *, key: str) -> None:
-        paid.append(request["amount"])
+    async def pay(request: dict[str, Any], *, key: str) -> None:
+        paid.append(request)
 
     @remit.step
     async def later() -> None:
@@ -418,18 +433,27 @@ async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(storage
             raise Mending
 
     async def body(run: remit.Run) -> None:
-        await run.effect(pay, {"amount": 80})
+        await run.effect(pay, first)
         await run.step(later)
         await run.effect(pay, {"amount": 80})
 
     flow = flow_of(body)
-    async with storage.open() as rt:
+    cap = {"max": 100, "currency": "GBP", "per": "run"}
+    async with remit.open("memory:") as rt:
         with pytest.raises(remit.StepError):
             await rt.run(flow, id="r")
-        await rt.set_policy({"version": "1", "ceilings": {"pay.amount": {"max": 100, "per": "run"}}}, by=OPS)
+        await rt.set_policy({"version": "1", "ceilings": {"pay.amount": cap}}, by=OPS)
         is_open.set()
         ended = await rt.resume("r", flow)
-        assert (ended.status, ended.code, paid) == ("failed", "ceiling_exceeded", [80])
+        if not code:
+            assert (ended.status, len(paid)) == ("completed", 2)
+            return
+        assert (ended.status, ended.code, paid) == ("failed", "ceiling_exceeded", [first])
+        judged = (await rt.show("r")).view.boundary.judged
+        assert judged is not None
+        (finding,) = [each for each in judged.verdict.findings if not each.ok]
+        assert finding.code == code
+        assert finding.detail == "pay.amount/GBP/run" + (" by pay" if code == "ceiling.uncounted" else "")
 
 
 async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: Storage):  # proves: FX-9

@@ -168,6 +168,7 @@ WORSE: dict[str, Worsening] = {
     "ceiling used": _first("ceilings", used=10**30),
     "ceiling in another currency": _first("ceilings", currency="XAU", stated="XAG"),
     "no amount": _first("ceilings", amount=None),
+    "an amount before that nobody can count": _first("ceilings", uncounted="pay#9"),
     "another ceiling": _add("ceilings", SPENT),
     "evidence unreadable": _first("evidence", failed="TimeoutError"),
     "evidence gone": _first("evidence", digest="", failed=""),

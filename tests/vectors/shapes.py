@@ -182,6 +182,7 @@ PARTS: dict[str, dict[str, str]] = {
         "scope": "text",
         "source": "text",
         "stated": 'text = ""',
+        "uncounted": 'text = ""',
         "used": "integer = 0",
     },
     "crossing": {

@@ -175,6 +175,7 @@ def _amount(limit: Limit) -> str:
     own = not limit.stated or limit.stated == limit.currency
     currency = limit.currency if own else ascii(limit.stated[:20])
     used = f" with {_number(limit.used)} used" if limit.used else ""
+    used += f", and nobody can count what {limit.uncounted} took" if limit.uncounted else ""
     return money(_number(limit.amount), currency) + used
 
 

@@ -37,6 +37,7 @@ OUTCOMES: Final[dict[str, End]] = {
     "ceiling.currency": End("ceiling_exceeded", "failed"),
     "ceiling.exceeded": End("ceiling_exceeded", "failed"),
     "ceiling.negative": End("ceiling_exceeded", "failed"),
+    "ceiling.uncounted": End("ceiling_exceeded", "failed"),
     "approval.denied": End("denied", "failed", is_told=True),
     "idempotency.conflict": End("idempotency_conflict", "failed", is_told=True),
 }
@@ -249,6 +250,8 @@ def _limit_faults(limit: Limit) -> list[_Fault]:
     # A ceiling without a currency counts minor units, whatever they are of.
     if limit.stated and limit.currency and limit.stated != limit.currency:
         return [("ceiling.currency", limit.scope)]
+    if limit.uncounted:
+        return [("ceiling.uncounted", f"{limit.scope} by {limit.uncounted}")]
     if limit.used + limit.amount > limit.max:
         return [("ceiling.exceeded", limit.scope)]
     return []

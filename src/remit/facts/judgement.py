@@ -49,6 +49,7 @@ class Limit(Fact, frozen=True, kw_only=True):
     scope: str  # what shares this ceiling: "pay.amount/GBP/month/2026-11"
     source: str
     stated: str = ""  # currency that the request states
+    uncounted: str = ""  # an earlier call of this run whose request states no amount that counts; "" for none
     used: int = 0  # minor units, settled or reserved, without this effect
 
 

@@ -266,18 +266,23 @@ async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
 async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Limit:
     now = turn.attempt.writer.now()
     scope = ruling.scope_of(wish.declared, cap.pin, now)
-    used = 0
+    used, uncounted = 0, ""
     if cap.pin.per == "run":
-        used = turn.attempt.boundary.reserved(scope, without=wish.name) + _used_before(turn, wish, cap, scope)
+        used, uncounted = _used_before(turn, wish, cap, scope)
+        used += turn.attempt.boundary.reserved(scope, without=wish.name)
     elif cap.pin.per != "effect":
         used = await turn.host.store.read_used(turn.host.tenant, scope)
         if own is not None and own.settled is None:
             used -= sum(taken.amount for taken in own.intended.reserved if taken.scope == scope)
-    return ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
+    limit = ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
+    return msgspec.structs.replace(limit, uncounted=uncounted) if uncounted else limit
 
 
-def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> int:
-    """What this run's effects took of a ceiling before it was set: a rule of today counts what was paid yesterday."""
+def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str]:
+    """What this run's effects took of a ceiling before it was set: a rule of today counts what was paid yesterday.
+
+    The second is a call whose request states no amount that could be added up: nobody knows then what is used.
+    """
     known = turn.before_ceiling.get((scope, turn.host.standing.authority.version))
     if known is None:
         now, known = turn.attempt.writer.now(), {}
@@ -285,9 +290,11 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> int:
             counts = effect.intended.effect == wish.declared and effect.state in ("ok", "in_doubt")
             if counts and all(taken.scope != scope for taken in effect.intended.reserved):
                 limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
-                known[effect.name] = limit.amount or 0
+                known[effect.name] = limit.amount if ruling.is_counted(limit) else None
         turn.before_ceiling[scope, turn.host.standing.authority.version] = known
-    return sum(amount for name, amount in known.items() if name != wish.name)
+    others = {name: amount for name, amount in known.items() if name != wish.name}
+    uncounted = next((name for name, amount in others.items() if amount is None), "")
+    return sum(amount for amount in others.values() if amount is not None), uncounted
 
 
 def _answer(
