@@ -102,6 +102,14 @@ def test_an_interrupt_gives_the_run_back_and_does_not_wait_for_a_step(desk: Desk
     assert told["next"].startswith("`remit run MODULE:FLOW --id r`")
 
 
+@pytest.mark.parametrize("number", ["-1", str(2**63), str(10**23)])
+def test_a_number_that_no_row_has_is_refused(desk: Desk, number: str):
+    desk("run", "flows:good", "--id", "r", "--input", "1", exits=0)
+    desk("inbox", f"--after={number}", exits=2)
+    desk("list", f"--before={number}", exits=2)
+    desk("inbox", f"--after={2**63 - 1}", exits=0)
+
+
 def test_a_wrong_word_makes_no_store(desk: Desk):
     for words in (
         ("flows:nothing", "--id", "r"),

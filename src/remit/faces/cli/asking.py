@@ -24,6 +24,7 @@ from remit.faces.cli.say import Shown, Voice, now, stack
 from remit.faces.documents import ask_document
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
+from remit.store.tables import NUMBER_MAX
 
 AskArgument = Annotated[str, typer.Argument(metavar="ASK", help="The question's id, from `remit inbox`.")]
 SeenOption = Annotated[
@@ -40,7 +41,15 @@ def inbox(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000, help="How many; 20.", show_default=False)] = 20,
     after: Annotated[
-        int, typer.Option("--after", metavar="NUMBER", help="Only those behind this one.", show_default=False)
+        int,
+        typer.Option(
+            "--after",
+            metavar="NUMBER",
+            min=0,
+            max=NUMBER_MAX,
+            help="Only those behind this one.",
+            show_default=False,
+        ),
     ] = 0,
 ) -> None:
     """List the questions that wait for a person, oldest first."""

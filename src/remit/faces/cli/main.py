@@ -34,6 +34,7 @@ from remit.faces.documents import (
 from remit.faces.runtime import Runtime, check_status
 from remit.facts.machine import Status
 from remit.facts.names import check_principal
+from remit.store.tables import NUMBER_MAX
 
 __all__ = ["app", "main"]
 
@@ -111,7 +112,10 @@ def list_(
     prefix: Annotated[str | None, typer.Option("--prefix", metavar="TEXT", help="Only ids that begin so.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many; 50.", show_default=False)] = 50,
     before: Annotated[
-        int | None, typer.Option("--before", metavar="KEY", help="Only runs opened before the one with this key.")
+        int | None,
+        typer.Option(
+            "--before", metavar="KEY", min=0, max=NUMBER_MAX, help="Only runs opened before the one with this key."
+        ),
     ] = None,
 ) -> None:
     """List runs, newest first. The list is an index; `show` and `verify` read the journals."""
