@@ -111,6 +111,57 @@ async def test_a_no_ends_a_run_that_does_not_catch_it_and_is_heard_by_one_that_d
     assert heard == [("approval.denied", "pay", ask.id)]
 
 
+async def test_a_no_to_one_request_is_none_to_another(storage: Storage):  # proves: APR-1, APR-6
+    """It is void as a yes would be, and somebody is asked about what is wanted now."""
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt, "deny")
+        office.order |= {"amount": 41_000}
+        outcome = await office.go(rt)
+        assert (outcome.waits_for, outcome.code) == ("approval", "approval_payload")
+        assert "denied by user:dora" in outcome.reason and "the request changed" in outcome.reason
+        assert (await voided(rt))[0] == ["approval.payload", "approval.shown"]
+        await answer(rt)
+        assert (await office.go(rt)).status == "completed"
+    assert office.sent == [office.order]
+
+
+async def test_a_no_stands_for_a_rewording_and_the_same_code_goes_on_behind_it(
+    storage: Storage,
+):  # proves: APR-6, APR-10
+    office, broken = Office(remit.Rule(approval=remit.Approval({"director"}, HOURS_72, immaterial={"note"}))), [True]
+
+    def late() -> str:
+        if broken:
+            raise OSError("not now")
+        return "another way"
+
+    @remit.flow(contract=remit.Contract(effects={"pay": office.rule}, **office.contract))
+    async def careful(run: remit.Run) -> str:
+        with pytest.raises(remit.Denied):
+            await run.effect(office.pay, office.order)
+        outcome: str = await run.step(late)
+        return outcome
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.run(careful, id="r", by=BUYER)
+        await answer(rt, "deny")
+        office.order |= {"note": "many thanks"}
+        for _ in range(2):
+            with pytest.raises(remit.StepError, match="not now"):
+                await rt.run(careful, id="r", by=BUYER)
+        office.order |= {"amount": 1}
+        with pytest.raises(remit.DefinitionIncompatible, match="another request"):
+            await rt.run(careful, id="r", by=BUYER)
+        office.order |= {"amount": ORDER["amount"], "note": "thank you"}
+        broken.clear()
+        assert (await rt.run(careful, id="r", by=BUYER)).value == "another way"
+    assert office.sent == []
+
+
 async def test_the_decision_is_the_recorded_outcome_of_a_question(storage: Storage):  # proves: APR-10, C11
     """It is not asked again, neither after a failure behind it nor when the run has ended."""
     told: list[remit.Yes] = []

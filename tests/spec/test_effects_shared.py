@@ -82,6 +82,38 @@ async def test_a_flow_may_catch_a_conflict_and_is_told_the_same_on_replay(storag
     assert till.calls == {"i-1": 1}
 
 
+async def test_a_recorded_conflict_is_one_about_its_business_and_no_other(storage: Storage):  # proves: FX-8, FX-11
+    """Code that was mended to do business that nobody holds is other code, and is not told another's conflict."""
+    till, invoice, broken = Till(), ["i-1"], [True]
+    pay = till.effect(**BY_INVOICE)
+
+    @remit.step
+    async def later() -> None:
+        if broken:
+            raise OSError("closed")
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"), name="careful")
+    async def careful(run: remit.Run, amount: int) -> str:
+        try:
+            await run.effect(pay, Order(invoice=invoice[0], amount=amount + len(till.arrived)))
+        except remit.Conflict as exc:
+            await run.step(later)
+            return exc.code
+        return "paid"
+
+    async with storage.open() as rt:
+        await rt.run(paying(pay), id="r")
+        with pytest.raises(remit.StepError):
+            await rt.run(careful, 5, id="s")
+        invoice[:] = ["i-2"]
+        with pytest.raises(remit.DefinitionIncompatible, match="pay with another request"):
+            await rt.run(careful, 5, id="s")
+        invoice[:] = ["i-1"]
+        till.arrived.append(till.arrived[0])  # another amount of the same business is refused by the same run
+        broken.clear()
+        assert (await rt.run(careful, 5, id="s")).value == "idempotency.conflict"
+
+
 async def test_of_two_runs_that_do_one_business_at_once_one_does_it(storage: Storage):  # proves: FX-8
     till = Till()
     flow = paying(till.effect(**BY_INVOICE))

@@ -191,6 +191,9 @@ LINES = [
     again("approval.needed", replace(FREE, unanswered="KeyError"), FREE),
     no("approval.denied", answered(choice="deny"), outcome="denied"),
     no("approval.denied", replace(answered(choice="deny"), needs=[]), replace(GOOD, needs=[]), outcome="denied"),
+    no("approval.denied", answered(choice="deny", until=NOW - 1), GOOD, outcome="denied"),  # a no is over for nothing
+    no("approval.denied", answered(choice="deny", bound=replace(BOUND, policy="p9")), GOOD, outcome="denied"),
+    again("approval.payload", answered(choice="deny", bound=replace(BOUND, request="r9", shown="s9"))),
     again("approval.binding", answered(binding=False)),
     again("approval.used", answered(used=True)),
     again("approval.expired", answered(until=NOW - 1)),

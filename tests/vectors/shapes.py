@@ -47,7 +47,7 @@ BODIES: dict[str, dict[str, str]] = {
         "state": "one of did_not_happen|failed|ok",
         "took": "integer = 0",
     },
-    "EffectRefused": {"ask": 'text = ""', "code": "text", "item": 'text = ""'},
+    "EffectRefused": {"ask": 'text = ""', "business": 'text = ""', "code": "text", "item": 'text = ""'},
     "ApprovalAsked": {
         "ask": "text",
         "authority": "integer",

@@ -187,7 +187,7 @@ def _refused_unasked() -> Purchase:
 def _refused_in_doubt() -> Purchase:
     p = Purchase()
     p.send("send", b"1")
-    p.w.add(kinds.EffectRefused(code="idempotency.conflict"), name="send", value=b'{"detail":""}')
+    p.w.add(kinds.EffectRefused(business="b0" * 32, code="idempotency.conflict"), name="send", value=b'{"detail":""}')
     return p
 
 

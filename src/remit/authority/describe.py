@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from remit.authority.gate import faults
+from remit.authority.gate import faults, is_denied
 from remit.authority.money import money
 from remit.canonical import INTEGER_MAX
 from remit.facts.judgement import Answer, Basis, Check, Finding, Limit, Question, Who
@@ -147,7 +147,7 @@ def _approval(question: Question) -> tuple[str, str]:
     if answer is None:
         return ("no answer" if required else "none needed"), "; ".join(required)
     seen = [_decided(answer)]
-    if answer.choice == "approve" and required:
+    if required and not is_denied(question):
         seen += [_FAULTS.get(code, f"changed: {code.partition('.')[2]}") for code in faults(question)]
     return "; ".join(seen), "; ".join(required)
 

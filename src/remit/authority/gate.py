@@ -118,6 +118,17 @@ def faults(question: Question) -> list[str]:
     return codes
 
 
+def is_denied(question: Question) -> bool:
+    """Whether a person said no to this. To another question, or to another request, a no is none to this one.
+
+    It stands whatever else moved since, and for what the rule calls a rewording: who said no said so to the matter.
+    """
+    answer, effect = question.answer, question.effect
+    if answer is None or effect is None or answer.choice != "deny" or not answer.binding:
+        return False
+    return answer.bound.request == effect.bound.request or _is_reworded(answer.bound, effect.bound)
+
+
 def bound_faults(then: Bound, now: Bound) -> list[str]:
     """What moved since a question was asked that nobody answered yet: dotted codes, as `faults` has them.
 
@@ -215,9 +226,8 @@ def _approval(question: Question) -> Finding:
     answer = question.answer
     if question.effect is None:
         return _APPROVAL_OK
-    if answer is not None and answer.choice == "deny" and answer.binding:
-        # Before anything else: a no stays a no, also where a rule was dropped since and nobody would be asked. One to
-        # another question is none to this: it counts for as little as a yes would.
+    if answer is not None and is_denied(question):
+        # Before anything else: a no stays a no, also where a rule was dropped since and nobody would be asked.
         return _no("approval", "abandon", "approval.denied", answer.by.principal)
     if not question.needs and not question.unanswered:
         return _APPROVAL_OK

@@ -132,6 +132,7 @@ class EffectRefused(Fact, frozen=True, kw_only=True):
     """The answer to this call was no, and the flow was told; the value is {"detail": why, in words}."""
 
     ask: str = ""  # id of the question that was denied
+    business: str = ""  # digest of the business key that is another's
     code: str  # error code that the flow was given
     item: str = ""  # hash of the posted decision
 

@@ -209,13 +209,14 @@ def _abandoned(turn: Turn, judged: GateJudged, words: str, name: str | None = No
 
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:
     """Record that the answer to this call is no; the error for the flow."""
-    code, ask, item = "idempotency.conflict", "", ""
-    answer = judged.question.answer
+    answer, crossing = judged.question.answer, judged.question.effect
     if judged.verdict.code == "denied" and answer is not None:
         decided = turn.attempt.boundary.asks[answer.ask].decided
         assert decided is not None
-        code, ask, item = "approval.denied", answer.ask, decided.item
-    refused = EffectRefused(ask=ask, code=code, item=item)
+        refused = EffectRefused(ask=answer.ask, code="approval.denied", item=decided.item)
+    else:
+        assert crossing is not None
+        refused = EffectRefused(business=crossing.business, code="idempotency.conflict")
     writer = turn.attempt.writer
     drafts = [writer.draft(judged, name=wish.name), writer.draft(refused, name=wish.name, value=detail(words))]
     await _commit(turn, wish, drafts, conditions_of(turn, judged.question))

@@ -19,9 +19,13 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import msgspec
+
+from remit.authority.rules import immaterial_of, material_of
 from remit.engine.boundary.crossing import cross, denied
 from remit.engine.boundary.doubt import end_doubt
 from remit.engine.boundary.port import touch
+from remit.engine.boundary.question import business_digest
 from remit.engine.boundary.settling import is_lost, settle
 from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.process.outcome import detail_of
@@ -33,7 +37,7 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.errors import EffectDeclined, EffectDidNotHappen, RemitError, ValueRefused, ValueUnreadable
-from remit.facts.boundary import EffectView
+from remit.facts.boundary import Boundary, EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
 
@@ -55,7 +59,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
         try:
             recorded = await attempt.recall(name, "effect")
             if recorded is not None:
-                check_same(turn, name, data)
+                check_same(turn, effect, name, data)
                 return recall_outcome(turn, effect, recorded)
             wish = wish_for(turn, effect, name, data, rests_on)
             await attempt.meet(wish)
@@ -217,19 +221,30 @@ def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
 
 def wish_for(turn: Turn, effect: Outward[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Wish:
     """What this call wants, for whoever waits for it or sees to it. Raises AttemptClosed: it wanted something else."""
-    check_same(turn, name, data)
+    check_same(turn, effect, name, data)
     return Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=turn.attempt.replay.is_whole())
 
 
-def check_same(turn: Turn, name: str, data: bytes) -> None:
+def check_same(turn: Turn, effect: Outward[Any], name: str, data: bytes) -> None:
     """After an intention, or a no, the request is what it is: code that would send another one is another code."""
     view, calls = turn.attempt.boundary.effects.get(name), turn.attempt.view.calls
-    settled_as = view.request if view is not None else None
     refused = calls[name].fact if name in calls else None
-    if settled_as is None and isinstance(refused, EffectRefused) and refused.ask:
-        settled_as = turn.attempt.boundary.asks[refused.ask].request
-    if settled_as is not None and settled_as != data:
+    is_same = True
+    if view is not None:
+        is_same = view.request == data
+    elif isinstance(refused, EffectRefused):
+        is_same = _is_refused(turn.attempt.boundary, effect, refused, data)
+    if not is_same:
         turn.attempt.disagree((name,), (f"{name} with another request",))
+
+
+def _is_refused(boundary: Boundary, effect: Outward[Any], refused: EffectRefused, data: bytes) -> bool:
+    """Whether a recorded no is one to this request: a person's to its matter, a conflict to its business key."""
+    if refused.ask:
+        asked = boundary.asks[refused.ask].request
+        immaterial = immaterial_of(boundary.asked_for[refused.ask].question.needs)
+        return asked == data or (bool(immaterial) and material_of(asked, immaterial) == material_of(data, immaterial))
+    return business_digest(effect, msgspec.json.decode(data)) == refused.business
 
 
 def salt_of(turn: Turn, name: str) -> bytes:

@@ -23,6 +23,7 @@ from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
 from remit.engine.boundary.port import check_not_ending
 from remit.engine.declared.place import place
+from remit.engine.declared.sink import Outward
 from remit.engine.turn.step import type_name
 from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Wish
@@ -49,7 +50,8 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     """What is asked before this crossing."""
     authority, boundary = turn.host.standing.authority, turn.attempt.boundary
     rules = turn.rules(wish.declared) if wish.effect is not None else Rules()
-    if (rules.ceilings or rules.needs or _business_field(wish)) and wish.request is None:
+    has_key = wish.effect is not None and bool(wish.effect.business_key)
+    if (rules.ceilings or rules.needs or has_key) and wish.request is None:
         wish.request = msgspec.json.decode(wish.data)
     own = boundary.effects.get(wish.name)
     needs, unanswered = await _needs(turn, wish, rules.needs)
@@ -234,33 +236,35 @@ def _own(wish: Wish, own: EffectView | None) -> Literal["", "ok", "failed", "in_
     return own.state
 
 
-def _business_field(wish: Wish) -> str:
-    return "" if wish.effect is None else (wish.effect.business_key or "")
-
-
 async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
     """Digest of the business key, and who else holds it."""
-    path = _business_field(wish)
-    if not path:
+    if wish.effect is None or not wish.effect.business_key:
         return "", ""
-    value = wish.request
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    if isinstance(value, str):
-        value = unicodedata.normalize("NFC", value).strip()
-    if value is None or value == "" or isinstance(value, bool | float | dict | list):
+    digest = business_digest(wish.effect, wish.request)
+    if not digest:
         raise CallRefused(
-            f"{wish.name} has no business key in field {path!r} of its request; it was not called.",
+            f"{wish.name} has no business key in field {wish.effect.business_key!r} of its request; it was not called.",
             code="effect.business_key",
             hint="State it in the request: no two runs may do the same business twice.",
         )
     host = turn.host
-    digest = sha256(_BUSINESS_TAG + encode([wish.declared, str(value)])).hexdigest()
     row = await host.store.read_key(host.tenant, digest)
     if row is None or (row.run_key, row.call) == (turn.attempt.lease.run_key, wish.name):
         return digest, ""
     is_same_id = row.run == turn.attempt.run_id and row.run_key != turn.attempt.lease.run_key
     return digest, f"{'an earlier ' if is_same_id else ''}{row.run} {row.call}"
+
+
+def business_digest(effect: Outward[Any], request: Any) -> str:
+    """Of the business key that a request states, as plain JSON; "" where the effect has none, or it states none."""
+    value = request if effect.business_key else None
+    for part in (effect.business_key or "").split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if isinstance(value, str):
+        value = unicodedata.normalize("NFC", value).strip()
+    if value is None or value == "" or isinstance(value, bool | float | dict | list):
+        return ""
+    return sha256(_BUSINESS_TAG + encode([effect.name, str(value)])).hexdigest()
 
 
 async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Limit:

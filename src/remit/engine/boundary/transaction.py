@@ -41,7 +41,7 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     with attempt.parking.open_call():
         recorded = await attempt.recall(name, "effect")
         if recorded is not None:
-            check_same(turn, name, data)
+            check_same(turn, effect, name, data)
             return recall_outcome(turn, effect, recorded)
         wish = wish_for(turn, effect, name, data, rests_on)
         await attempt.meet(wish)
