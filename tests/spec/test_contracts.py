@@ -139,6 +139,8 @@ def test_what_was_declared_does_not_follow_its_maker():
         {**YES, "within": -HOUR},
         {**YES, "within": 3_600},
         {**YES, "when": True},
+        {**YES, "when": lambda: True},
+        {**YES, "when": lambda order, limit: True},
         {**YES, "immaterial": "note"},
         {**YES, "immaterial": {""}},
         {**YES, "immaterial": {"lines[0].note"}},

@@ -291,6 +291,8 @@ async def test_a_sink_that_never_answers_is_sent_to_once_more_in_each_attempt(st
         ({"doubt": "ask", "probe": len}, "effect.probe"),
         ({"doubt": "probe", "probe": len}, "effect.probe"),
         ({"doubt": "probe", "probe": 7}, "effect.probe"),
+        ({"doubt": "probe", "probe": lambda key: None}, "effect.probe"),
+        ({"doubt": "probe", "probe": lambda order, *, key, bank: None}, "effect.probe"),
         ({"doubt": "guess"}, "effect.doubt"),
         ({"sink": "hopes"}, "effect.sink"),
         ({"sink": "fences"}, "effect.sink"),

@@ -275,6 +275,22 @@ async def test_a_fact_from_the_future_is_refused(storage: Storage):  # proves: G
     assert desk.paid == []
 
 
+@pytest.mark.parametrize(
+    "again", [lambda sku: sku, 7, remit.Step("ask", lambda sku: sku)], ids=["told", "none", "step"]
+)
+async def test_what_can_t_take_it_again_is_refused_when_it_is_stated(again: Any):  # proves: GATE-2
+    """And not at the gate, days later, when nobody could say what has changed."""
+
+    async def purchase(run: remit.Run) -> None:
+        run.evidence("quote", 1, as_of=run.now(), fresh_for=HOUR, again=again)
+
+    async with remit.open("memory:") as rt:
+        with pytest.raises(remit.CallRefused) as refused:
+            await rt.run(Desk().flow(purchase), id=RUN)
+        assert refused.value.code == "evidence.again"
+        assert (await rt.show(RUN)).view.boundary.evidence == {}
+
+
 async def test_a_supplier_s_clock_that_runs_a_little_ahead_makes_nothing_fresh_for_longer():  # proves: GATE-2
     desk, clock = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"})), MovedClock()
 

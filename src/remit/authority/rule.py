@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any, Literal, cast, get_args
 
 from remit.authority.durations import MICROSECOND
-from remit.authority.named import qualified_name
+from remit.authority.named import qualified_name, takes
 from remit.authority.roles import role_fault
 from remit.canonical import INTEGER_MAX
 from remit.errors import DeclarationRefused, IdRefused, NotBuilt
@@ -64,8 +64,8 @@ class Approval:
             raise _approval(f"`within` is a timedelta, not {type(self.within).__name__}")
         if self.within <= timedelta(0):
             raise _approval(f"nobody can decide within {self.within}")
-        if self.when is not None and not callable(self.when):
-            raise _approval("`when` is a function of the request, which says whether approval is needed")
+        if self.when is not None and not takes(self.when, None):
+            raise _approval("`when` is a function of one argument, the request, which says whether approval is needed")
         if not isinstance(self.alone, bool):
             raise _approval("`alone` is True or False")
         immaterial = _names("approval", "immaterial", self.immaterial)
@@ -141,8 +141,10 @@ class Rule:
         evidence = _names("evidence", "evidence", self.evidence)
         for name in evidence:
             check_evidence(name)
-        if self.still_wanted is not None and not callable(self.still_wanted):
-            raise refused("effects", "`still_wanted` is a function of the request", code="contract.effects")
+        if self.still_wanted is not None and not takes(self.still_wanted, None):
+            raise refused(
+                "effects", "`still_wanted` is a function of one argument, the request", code="contract.effects"
+            )
         given: Any = () if self.ceiling is None else self.ceiling
         if isinstance(given, (str, bytes)) or not isinstance(given, (Ceiling, Iterable)):
             raise _ceiling(f"it is a Ceiling or several, not {type(given).__name__}")

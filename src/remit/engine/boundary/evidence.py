@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from remit.authority.durations import MICROSECOND
+from remit.authority.named import takes
 from remit.authority.rules import evidence_until
 from remit.canonical import INTEGER_MAX
 from remit.engine.boundary.port import check_not_ending
@@ -54,6 +55,13 @@ def take(
     attempt.check_open()
     check_id(name, "name of evidence")
     _check_times(name, as_of, fresh_for)
+    if again is not None and not takes(again.fn if isinstance(again, Step) else again):
+        raise CallRefused(
+            f"The evidence {name!r} can't be taken again by {again!r}, which needs to be told something; "
+            "nothing was recorded.",
+            code="evidence.again",
+            hint="Give a function without arguments: `again=lambda: fetch_quote(sku)`.",
+        )
     data, _ = codec_of_value(value).write(value, where=call)
     if again is not None:
         turn.fetchers[call] = again

@@ -22,7 +22,7 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
 
-from remit.authority.named import qualified_name
+from remit.authority.named import qualified_name, takes
 from remit.authority.rule import path_fault
 from remit.canonical import encode
 from remit.engine.declared.flow import is_async
@@ -249,9 +249,13 @@ def _callee(name: str, fn: Callable[..., Any], field: str) -> Callee:
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name != "key"]
     named = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)} & {"key", "epoch"}
     others = [p for p in positional if p.name != "epoch"]
-    if len(others) != 1 or "key" not in named:
+    if len(others) != 1 or "key" not in named or not takes(fn, None, **dict.fromkeys(named)):
         whose = "its probe" if field == "probe" else "it"
-        raise refused(name, field, f"{whose} takes one request and `key`: `def pay(order: Order, *, key: str)`")
+        raise refused(
+            name,
+            field,
+            f"{whose} takes one request and `key`, and may take `epoch`: `def pay(order: Order, *, key: str)`",
+        )
     return Callee(fn, is_async(fn), takes_epoch="epoch" in named)
 
 
