@@ -90,14 +90,14 @@ def test_the_pages_can_be_followed_one_after_the_other_in_one_folder(
 
 
 def follow(page: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Python of one page shares a namespace; a block that begins with `# file: NAME` becomes it; commands run."""
+    """Python of one page shares a namespace; a block that begins with `# file: NAME` becomes that; commands run."""
     monkeypatch.chdir(folder)
     module = types.ModuleType("page")
     monkeypatch.setitem(sys.modules, "page", module)
     path = f"{commands(folder)}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "NO_COLOR": "1", "COLUMNS": "100"}
     for language, block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if language == "python" and (named := FILE.match(block)):
+        if language in ("python", "toml") and (named := FILE.match(block)):
             (folder / named[1]).write_text(block, encoding="utf-8")
         elif language == "python":
             exec(compile(block, titled(page), "exec"), module.__dict__)
