@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from inspect import signature
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -40,6 +41,7 @@ def twin(
     def call(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._call(method.__name__, method(self, *args, **kwargs))
 
+    call.__signature__ = signature(method)  # type: ignore[attr-defined]
     call.__name__, call.__doc__ = f"{method.__name__}_sync", f"`{method.__name__}` for plain code. {method.__doc__}"
     return call
 

@@ -43,7 +43,7 @@ _CONNECTOR_TAG = b"remit/connector/1\n"
 
 
 class DidNotHappen(Exception):
-    """Raised by an effect or a probe that knows that nothing was sent: it may be called again."""
+    """Raised by an effect that knows that nothing was sent: it may be called again."""
 
 
 class Declined(Exception):
