@@ -97,7 +97,7 @@ class Unit:
         """Whether it may be refused although the lease holds. Such a unit is never joined with another."""
         if self.fence is not None or self.post_seq is not None:
             return True
-        return any(isinstance(mark, Condition) for mark in self.marks)
+        return bool(self.marks) and any(isinstance(mark, Condition) for mark in self.marks)
 
 
 @dataclass(frozen=True, slots=True)

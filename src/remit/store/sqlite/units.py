@@ -77,7 +77,7 @@ def move_all(connection: apsw.Connection, units: Sequence[Unit], now: int) -> li
     if not all(_holds(connection, fence) for fence in {u.fence for u in units if u.fence is not None}):
         raise SomeLost
     for unit in units:
-        if _marked(connection, unit, now) is not None:
+        if unit.marks and make_marks(connection, unit, now) is not None:
             raise SomeLost
     return [None] * len(units)
 
