@@ -486,6 +486,7 @@ WHEN: list[tuple[str, Any, str]] = [
     ("yes", True, "waiting"),
     ("it raises", KeyError("limit"), "waiting"),
     ("what it waited for was cancelled", asyncio.CancelledError(), "waiting"),
+    ("it exits", SystemExit(1), "waiting"),
     ("neither yes nor no", None, "waiting"),
     ("0, which is no False", 0, "waiting"),
 ]
@@ -525,6 +526,7 @@ WANTED = [
     ("1, which is no True", 1, ("waiting", "unknown", "int")),
     ("an error", TimeoutError("no answer"), ("waiting", "unknown", "TimeoutError")),
     ("what it waited for was cancelled", asyncio.CancelledError(), ("waiting", "unknown", CANCELLED)),
+    ("it exits", SystemExit(1), ("waiting", "unknown", "SystemExit")),
     ("an error of the application's", Unheard(), ("waiting", "unknown", f"{__name__}.Unheard")),
     ("no", False, ("abandoned", "no", "")),
 ]

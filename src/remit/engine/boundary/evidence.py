@@ -93,7 +93,7 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         try:
             value = await _fetched(turn, fetcher)
             data, _ = codec_of_value(value).write(value, where=name)
-        except (Exception, asyncio.CancelledError) as exc:
+        except (Exception, SystemExit, asyncio.CancelledError) as exc:
             check_not_ending(exc)
             # Whatever it raised: what can't be read counts for nothing, and the question says why.
             turn.unreadable[view.call] = type_name(exc)

@@ -170,7 +170,7 @@ async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
         said = predicate(wish.effect.request_codec.read(wish.data, where=wish.name))
         async with asyncio.timeout(ASK_SECONDS):  # no answer is no yes
             return await said if inspect.isawaitable(said) else said
-    except (Exception, asyncio.CancelledError) as exc:
+    except (Exception, SystemExit, asyncio.CancelledError) as exc:  # one that exits would end the loop, and other runs
         check_not_ending(exc)
         return exc
     finally:
