@@ -23,9 +23,9 @@ from tests.support.till import OPEN, Order, Receipt, Till, find_out, paying
 LOST = ConnectionError("no answer")
 
 
-async def in_doubt(rt: remit.Runtime, rule: remit.Rule | None = None) -> Office:
+async def in_doubt(rt: remit.Runtime, rule: remit.Rule | None = None, **contract: Any) -> Office:
     """A payment that a director approved, if the rule asks one, and whose answer was lost the first time."""
-    office = Office(rule)
+    office = Office(rule, **contract)
 
     def lose_the_first(order: dict[str, Any], key: str) -> str:
         if len(office.sent) == 1:
@@ -65,6 +65,25 @@ async def test_a_doubt_is_not_ended_by_who_could_not_have_approved(storage: Stor
         await rt.grant(DORA, "director", by=ROOT)
         await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="no such transfer in their books")
         assert (await office.go(rt)).value == "paid 82000"
+
+
+async def test_every_rule_that_asked_for_a_yes_is_asked_of_who_ends_the_doubt(storage: Storage):  # proves: FX-9, APR-3
+    async with storage.open() as rt:
+        await rt.set_policy({"version": "1", "approvals": {"pay": {"roles": ["cfo"], "within": "72h"}}}, by=ROOT)
+        await rt.grant(DORA, "cfo", by=ROOT)
+        await in_doubt(rt)
+        await rt.revoke(DORA, "cfo", by=ROOT)
+        assert await code_of(rt, DORA) == "doubt.role"
+        await rt.grant(DORA, "cfo", by=ROOT)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+
+
+async def test_at_high_risk_nobody_is_made_a_witness_after_the_intention(storage: Storage):  # proves: FX-9, APR-3
+    async with storage.open() as rt:
+        await in_doubt(rt, risk="high")
+        await rt.grant("user:new", "director", by=ROOT)
+        assert await code_of(rt, "user:new") == "doubt.role"
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="the bank says so")
 
 
 async def test_a_doubt_that_nobody_approved_is_ended_by_anybody_known_but_oneself(storage: Storage):  # proves: FX-9

@@ -98,6 +98,11 @@ def end_of(code: str) -> End:
     return _ENDS.get(code) or End(code)
 
 
+def is_high(risk: str) -> bool:
+    """Whether nobody who was given a role afterwards may answer; a risk that this version does not know is high."""
+    return risk not in _RISKS_WITHOUT_SENIORITY
+
+
 def faults(question: Question) -> list[str]:
     """Why the answer in `question` does not count: dotted codes, each once, in the order of the checks here.
 
@@ -292,7 +297,7 @@ def _decider_faults(question: Question, answer: Answer) -> list[str]:
         codes.append("approval.role")
     if any(roles and not _meet(answer.by.roles, roles) for roles in served):
         codes.append("approval.role_lost")
-    if answer.granted_after and question.risk not in _RISKS_WITHOUT_SENIORITY:
+    if answer.granted_after and is_high(question.risk):
         codes.append("approval.role_new")
     if _is_self(question, answer) and not (question.needs and all(need.alone for need in question.needs)):
         codes.append("approval.self")

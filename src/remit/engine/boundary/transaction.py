@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from remit.authority.gate import is_high
 from remit.engine.boundary.crossing import cross
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
 from remit.engine.declared.place import place
@@ -45,7 +46,7 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
             return recall_outcome(turn, effect, recorded)
         wish = wish_for(turn, effect, name, data, rests_on)
         await attempt.meet(wish)
-        if turn.risk not in ("low", "medium"):
+        if is_high(turn.risk):
             raise CallRefused(
                 f"{name} is a transaction in a flow of high risk; nothing was done.",
                 code="transact.risk",

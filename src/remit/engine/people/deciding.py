@@ -18,6 +18,7 @@ import msgspec
 
 from remit.authority.difference import Difference, difference
 from remit.authority.directory import Authority
+from remit.authority.gate import is_high
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
@@ -236,7 +237,7 @@ def _check_decider(authority: Authority, view: RunView, ask: AskView, by: str, c
     risk = judged.question.risk if judged is not None else "high"
     for serving in filter(None, served):
         since = [at for role in serving if (at := authority.granted_at(by, role)) is not None]
-        if risk not in ("low", "medium") and min(since) > asked.authority:
+        if is_high(risk) and min(since) > asked.authority:
             what = f"{by!r} was given the role after the question was asked"
             raise ApprovalRefused(f"{what}; at high risk that is too late; nothing was done.", code="approval.role_new")
     person = authority.person_of(by)

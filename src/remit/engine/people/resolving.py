@@ -9,15 +9,18 @@ those for whom the run acts, and with a role that the effect's approval was aske
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from remit.authority.directory import Authority
+from remit.authority.gate import is_high
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, is_holder_dead
 from remit.engine.process.host import Host
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
 from remit.facts.boundary import EffectView
+from remit.facts.judgement import Need
 from remit.facts.kinds import DoubtResolved
 from remit.facts.value import codec_for
 from remit.store.marks import Announce
@@ -106,13 +109,24 @@ def _check_decider(authority: Authority, found: Found, effect: EffectView, by: s
             code="doubt.self",
             hint="Somebody for whom the run does not act says what they found out.",
         )
-    roles = sorted({role for need in needs for role in need.roles})
-    if roles and not set(roles) & set(authority.who(by).roles):
-        raise Refused(
-            f"{by!r} holds none of the roles that were asked for this effect; nothing was done.",
-            code="doubt.role",
-            hint=f"A holder of {' or '.join(roles)} says what they found out.",
-        )
+    held = authority.who(by).roles
+    for need in needs:
+        serving = [role for role in need.roles if role in held]
+        if not serving:
+            raise _no_role(f"{by!r} does not hold {' or '.join(need.roles)}, as a yes to this effect would need", need)
+        if is_high(effect.judged.question.risk) and not _held_before(authority, by, serving, effect):
+            raise _no_role(f"{by!r} was given {' and '.join(serving)} after the effect was intended", need)
+
+
+def _held_before(authority: Authority, by: str, serving: Sequence[str], effect: EffectView) -> bool:
+    """Whether one of the roles was held when the effect was intended: at high risk nobody is made a witness after."""
+    seqs = [at for role in serving if (at := authority.granted_at(by, role)) is not None]
+    return bool(seqs) and min(seqs) <= effect.intended.authority
+
+
+def _no_role(what: str, need: Need) -> Refused:
+    hint = f"A holder of {' or '.join(need.roles)} says what they found out; `remit who` names them."
+    return Refused(f"{what}; nothing was done.", code="doubt.role", hint=hint)
 
 
 _WHO = "A person says so whom the directory knows and who is not disabled."
