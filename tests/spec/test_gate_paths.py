@@ -39,6 +39,7 @@ PLACES: dict[str, dict[str, str]] = {
         "engine/declared/sink.py Outward.check_function": "looked at when it is declared",
         "engine/turn/step.py body": "a step's",
         "engine/boundary/evidence.py _fetched": "a step's, which takes evidence again",
+        "engine/boundary/evidence.py take": "the same, looked at when the evidence is stated",
         "engine/declared/flow.py Step.__call__": "a step's",
         "engine/runs/invoke.py call_flow": "a flow's",
         "faces/cli/target.py effects_of": "looked at for the names of what its module has; it is not called",
