@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 import remit
-from remit.store.protocol import RunRow
+from remit.store.memory import MemoryStore
+from remit.store.protocol import RunRow, Unit
 from remit.store.sqlite import SqliteStore
 from tests.spec.conftest import Storage
-from tests.support.office import BUYER, DANA, DORA, HOURS_72, ROOT, RUN, Office, answer, staffed
+from tests.support.office import BUYER, DANA, DEREK, DORA, HOURS_72, ROOT, RUN, Office, answer, staffed
 from tests.support.till import OPEN, Order, Receipt, Till, find_out, paying
 
 LOST = ConnectionError("no answer")
@@ -65,6 +66,73 @@ async def test_a_doubt_is_not_ended_by_who_could_not_have_approved(storage: Stor
         await rt.grant(DORA, "director", by=ROOT)
         await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="no such transfer in their books")
         assert (await office.go(rt)).value == "paid 82000"
+
+
+async def _disabled(rt: remit.Runtime) -> None:
+    await rt.disable(DORA, by=ROOT)
+
+
+async def _revoked(rt: remit.Runtime) -> None:
+    await rt.revoke(DORA, "director", by=ROOT)
+
+
+async def _linked(rt: remit.Runtime) -> None:
+    await rt.link(DORA, person=DANA, by=ROOT)
+
+
+@pytest.mark.parametrize("lapse", [_disabled, _revoked, _linked])
+async def test_a_word_is_taken_up_only_of_who_may_still_say_so(
+    storage: Storage, lapse: Callable[[remit.Runtime], Awaitable[None]]
+):  # proves: FX-9, APR-3, APR-4
+    async with storage.open() as rt:
+        office = await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+        await lapse(rt)
+        outcome = await office.go(rt)
+        assert (outcome.status, len(office.sent)) == ("in_doubt", 1)
+        assert DORA in outcome.reason and "may not say so any more" in outcome.reason
+        await rt.resolve(RUN, "pay", "ok", by=DEREK, evidence="on the statement", outcome="paid")  # another one may
+        assert (await office.go(rt)).status == "completed"
+        assert len(office.sent) == 1
+        (effect,) = await rt.effects(RUN)
+        assert effect.told_by == DEREK
+
+
+async def test_a_word_that_counts_leaves_no_room_for_another(storage: Storage):  # proves: FX-9
+    async with storage.open() as rt:
+        await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+        assert await code_of(rt, DEREK) == "doubt.resolved"
+
+
+async def test_a_cancelled_run_takes_up_no_word_of_who_may_not_say_so_any_more(storage: Storage):  # proves: FX-9, FX-10
+    async with storage.open() as rt:
+        await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+        await rt.disable(DORA, by=ROOT)
+        assert (await rt.cancel(RUN, by=ROOT)).status == "in_doubt"
+        await rt.enable(DORA, by=ROOT)
+        assert (await rt.cancel(RUN, by=ROOT)).status == "cancelled"
+
+
+async def test_a_revocation_between_hearing_a_word_and_writing_it_down_stops_it():  # proves: FX-9, GATE-4
+    """The word is judged under one version of the directory, and written only while that is the newest."""
+    store = MemoryStore()
+    async with remit.open(store) as rt, remit.open(store) as beside:
+        office = await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+        append, revoked = store.append, False
+
+        async def append_behind_a_revocation(unit: Unit) -> None:
+            nonlocal revoked
+            if not revoked and any(b'"EffectSettled"' in entry.header for entry in unit.entries):
+                revoked = True
+                await beside.revoke(DORA, "director", by=ROOT)
+            await append(unit)
+
+        store.append = append_behind_a_revocation  # type: ignore[method-assign]
+        assert (await office.go(rt)).status == "in_doubt"
+        assert revoked and len(office.sent) == 1
 
 
 async def test_every_rule_that_asked_for_a_yes_is_asked_of_who_ends_the_doubt(storage: Storage):  # proves: FX-9, APR-3

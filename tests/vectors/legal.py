@@ -21,7 +21,7 @@ class Boundary:
         self._asked_last: dict[str, str] = {}  # by call: id
         self._evidence: dict[str, tuple[str, str]] = {}  # by the call that stated it: name, salt
         self._decisions: list[tuple[Fields, str]] = []
-        self._resolved: dict[str, tuple[Fields, str]] = {}  # by intention
+        self._resolved: list[tuple[Fields, str]] = []
         self._judged: Fields | None = None  # the question of the newest judgement that was not `resume`
         self._posts, self._posts_read = 0, 0  # of lane post: what is there, and what was judged by
         self._permitted: tuple[str, Fields] | None = None  # the call that was let pass, and the question
@@ -31,7 +31,7 @@ class Boundary:
         if kind == "ApprovalDecided":
             self._decisions.append((body, hash_))
         elif kind == "DoubtResolved":
-            self._resolved.setdefault(body["intended"], (body, hash_))
+            self._resolved.append((body, hash_))
 
     def take(self, kind: str, header: Fields, body: Fields, hash_: str) -> None:
         permitted, self._permitted = self._permitted, None
@@ -95,8 +95,8 @@ class Boundary:
         _demand(header["name"] in self.in_doubt)
         effect = self._effects[header["name"]]
         if body.get("found") == "person":
-            said, hash_ = self._resolved.get(effect["hash"], ({}, ""))
-            _demand(bool(hash_) and hash_ == body.get("item") and said["state"] == body["state"])
+            said = [(told["intended"], told["state"], hash_) for told, hash_ in self._resolved]
+            _demand((effect["hash"], body["state"], body.get("item")) in said)
         effect["state"] = body["state"]
         self.in_doubt.discard(header["name"])
         if body["state"] == "did_not_happen" and effect.get("ask"):

@@ -27,7 +27,7 @@ def spoken(view: RunView) -> tuple[Spoken, ...]:
         if (given := ask.decided) is not None:
             did = "said yes to" if given.fact.choice == "approve" else "said no to"
             found.append(Spoken(given.by, f"{did} {ask.asked.call}", detail_of(given.reason), given.at))
-    for told in boundary.resolved.values():
+    for told in (word for words in boundary.resolved.values() for word in words):
         what = "it happened" if told.fact.state == "ok" else "it did not happen"
         did = f"said what became of {told.fact.call}, {what}"
         found.append(Spoken(told.by, did, evidence_of(told.value), told.at))

@@ -155,7 +155,7 @@ class Boundary:
     effects: dict[str, EffectView] = field(default_factory=dict)  # by name of the call
     asks: dict[str, AskView] = field(default_factory=dict)  # by id, in the order of asking
     evidence: dict[str, EvidenceView] = field(default_factory=dict)  # by the call that stated it
-    resolved: dict[str, Resolved] = field(default_factory=dict)  # by hash of the intention
+    resolved: dict[str, list[Resolved]] = field(default_factory=dict)  # by hash of the intention, in order
     cancel: Cancelled | None = None
     judged: GateJudged | None = None  # the newest judgement that did not let the run go on
     asked_for: dict[str, GateJudged] = field(default_factory=dict)  # by ask: the judgement that led to it
@@ -230,7 +230,7 @@ class Boundary:
                 self._answer(ask)
         elif isinstance(fact, DoubtResolved):
             told = Resolved(fact, entry.hash, header.by, header.at, entry.value)
-            self.resolved.setdefault(fact.intended, told)
+            self.resolved.setdefault(fact.intended, []).append(told)
         elif isinstance(fact, CancelAsked) and self.cancel is None:
             self.cancel = Cancelled(entry.hash, header.by, header.at, entry.value)
 
@@ -317,8 +317,8 @@ class Boundary:
         if effect is None or effect.settled is not None:
             raise Illegal("a settlement of what was not intended")
         if fact.found == "person":
-            told = self.resolved.get(effect.intention)
-            if told is None or told.item != fact.item or told.fact.state != fact.state:
+            words = [(told.item, told.fact.state) for told in self.resolved.get(effect.intention, ())]
+            if (fact.item, fact.state) not in words:
                 raise Illegal("a settlement by a person who did not say so")
         effect.settled, effect.outcome = fact, entry.value
         del self._in_doubt[effect.name]

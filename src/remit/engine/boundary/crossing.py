@@ -68,7 +68,7 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
             wish.is_committed = False  # nothing was written: who gave it up meanwhile is heard now
             if not wish.is_sent_again:
                 wish.check_wanted()
-            await _look_again(turn, moved)
+            await look_again(turn, moved)
             continue
         except (StoreError, ClockJumped) as exc:  # no answer of the call's, for the flow to go another way by
             attempt.lost(exc)
@@ -91,7 +91,7 @@ async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided 
     return await _turn_back(turn, wish, question, verdict)
 
 
-async def _look_again(turn: Turn, moved: Moved) -> None:
+async def look_again(turn: Turn, moved: Moved) -> None:
     """Read what moved. A business key and a ceiling are read with the next question."""
     if moved.what == "post":
         await notice(turn)

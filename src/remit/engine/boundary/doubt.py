@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from remit.authority.durations import MICROSECOND
+from remit.engine.boundary.crossing import look_again
 from remit.engine.boundary.port import Answered, ask_outside
 from remit.engine.boundary.settling import settle, take_word
 from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
@@ -24,6 +25,7 @@ from remit.engine.turn.halt import Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
+from remit.errors import Moved
 from remit.facts.boundary import EffectView
 
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
@@ -34,9 +36,11 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Effect)
     since = attempt.parking.wakes
-    told = attempt.boundary.resolved.get(view.intention)
-    if told is not None and view.intention not in turn.host.outstanding:
-        await take_word(attempt, view, told)
+    try:
+        if await take_word(turn.host, attempt, view):
+            return False
+    except Moved as moved:
+        await look_again(turn, moved)
         return False
     why = ""
     if not _is_same_other_side(effect, view):
@@ -50,6 +54,8 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         wish.times_sent_again += 1
         wish.is_sent_again = True
         return True
+    elif words := attempt.boundary.resolved.get(view.intention):
+        why = f"{words[-1].by} said what became of it, and may not say so any more"
     if view.intention in turn.host.outstanding:
         why = "its call has not returned in this process, and may still do it"
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)

@@ -6,21 +6,23 @@ of it, and the run waits: a doubt about money that was paid would be worse than 
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
 
+from remit.authority.witness import objection
 from remit.engine.boundary.port import Answered
 from remit.engine.boundary.question import is_shared
+from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
+from remit.engine.process.standing import look
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
-from remit.errors import RemitError
+from remit.errors import Moved, RemitError
 from remit.facts.boundary import EffectView, Resolved
 from remit.facts.kinds import EffectSettled, ValueLost
 from remit.store.marks import FreeKey, Mark, Unreserve
@@ -60,28 +62,48 @@ async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -
         await attempt.append_if([draft], Conditions(marks=marks))
 
 
-async def take_words(attempt: Attempt, outstanding: Collection[str]) -> None:
+async def take_words(host: Host, attempt: Attempt) -> None:
     """Settle what people found out. It needs none of the run's code, which may not come there any more.
 
-    outstanding: intentions whose call has not returned in this process, whatever somebody said elsewhere.
+    Raises AuthorityUnreadable, and what `look` raises.
     """
     for name in attempt.boundary.in_doubt:
-        view = attempt.boundary.effects[name]
-        told = attempt.boundary.resolved.get(view.intention)
-        if told is not None and view.intention not in outstanding:
-            await take_word(attempt, view, told)
+        while True:
+            try:
+                await take_word(host, attempt, attempt.boundary.effects[name])
+                break
+            except Moved:
+                await look(host)
 
 
-async def take_word(attempt: Attempt, view: EffectView, told: Resolved) -> None:
-    """Settle one effect as a person said. Whether the outcome they gave fits its type is found when it is read."""
+async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:
+    """Settle one effect as somebody said who may say so now; whether there is such a word. Raises Moved: look again.
+
+    Whether the outcome they gave fits its type is found when it is read. Nobody's word counts while the call has not
+    returned in this process.
+    """
+    told = word_on(host, attempt, view)
+    if told is None:
+        return False
     if told.fact.state == "ok":
         value = msgspec.json.encode(msgspec.json.decode(told.value or b"{}").get("outcome"))
     else:
         value = detail(f"{told.by} said so")
     settled = EffectSettled(found="person", item=told.item, state=told.fact.state)
     marks = () if settled.state == "ok" else released(view)
-    await attempt.append_if([attempt.writer.draft(settled, name=view.name, value=value)], Conditions(marks=marks))
+    conditions = Conditions(fence=host.standing.fence, marks=marks)
+    await attempt.append_if([attempt.writer.draft(settled, name=view.name, value=value)], conditions)
     attempt.parking.wake()
+    return True
+
+
+def word_on(host: Host, attempt: Attempt, view: EffectView) -> Resolved | None:
+    """The first word about an effect in doubt that counts, by the directory that is known now."""
+    if view.intention in host.outstanding:
+        return None
+    authority, opened = host.standing.authority, attempt.view.opened
+    words = attempt.boundary.resolved.get(view.intention, ())
+    return next((told for told in words if objection(authority, opened, view, told.by) is None), None)
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:

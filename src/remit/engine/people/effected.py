@@ -75,8 +75,9 @@ def _of(found: Found) -> list[Effected]:
 
 def told(view: RunView, effect: EffectView) -> Effected:
     """A call of an effect as people are told of it."""
-    settled, word = effect.settled, view.boundary.resolved.get(effect.intention)
+    settled, words = effect.settled, view.boundary.resolved.get(effect.intention, ())
     is_kept = settled is not None and settled.state == "ok" and settled.lost is None
+    said = [word.by for word in words if settled is None or word.item == settled.item]
     outcome = msgspec.json.decode(effect.outcome) if is_kept and effect.outcome is not None else None
     return Effected(
         run=view.identity.run,
@@ -90,5 +91,5 @@ def told(view: RunView, effect: EffectView) -> Effected:
         outcome=outcome,
         detail="" if settled is None or is_kept else detail_of(effect.outcome),
         found="" if settled is None else settled.found,
-        told_by="" if word is None else word.by,
+        told_by=said[-1] if said else "",
     )

@@ -49,10 +49,10 @@ async def begin(turn: Turn, *, is_new: bool) -> Outcome | Again | None:
         try:
             await look(turn.host)
             check_not_behind(turn.host, turn.attempt.view)
+            turn.host.clock.check()
+            await take_words(turn.host, turn.attempt)
         except AuthorityUnreadable as exc:
             return await finish(turn.attempt, Parked("gate", exc.code, exc.message))
-        turn.host.clock.check()
-    await take_words(turn.attempt, turn.host.outstanding)
     halt = may_go_on(turn)
     if isinstance(halt, Ended) and turn.attempt.boundary.in_doubt:
         turn.attempt.settles_for = halt

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from remit.authority.contract import digest
 from remit.engine.boundary.settling import take_words
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome
+from remit.engine.process.standing import look
 from remit.engine.process.taking import Taken
 from remit.engine.runs.ending import finish
 from remit.engine.runs.holding import held, is_unheard
 from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import cancelled
+from remit.errors import AuthorityUnreadable
 from remit.facts.kinds import AttemptStarted
 
 
@@ -21,6 +25,9 @@ async def end_unattended(host: Host, taken: Taken) -> Outcome | Again:
     pinned = taken.view.opened.contract
     started = AttemptStarted(contract=digest(pinned), version=pinned.version, worker=host.worker)
     async with held(host, taken, started, main=None) as attempt:
-        await take_words(attempt, host.outstanding)
+        if attempt.boundary.in_doubt:
+            with suppress(AuthorityUnreadable):  # then nobody's word counts, and the run waits in doubt
+                await look(host)
+                await take_words(host, attempt)
         told = await finish(attempt, cancelled(cancel))
     return Again() if await is_unheard(host, attempt) else told

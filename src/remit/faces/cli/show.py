@@ -71,7 +71,7 @@ def _boundary(view: RunView) -> Shown | None:
     for effect in view.boundary.effects.values():
         calls = f", {effect.calls} calls" if effect.calls > 1 else ""
         what = f"intended {time_of(effect.at)}{calls}"
-        if (told := view.boundary.resolved.get(effect.intention)) is not None:
+        for told in view.boundary.resolved.get(effect.intention, ()):
             what += f"; {told.by} knows what became of it: {evidence_of(told.value)}"
         grid.row(effect.name, "effect", cell(effect.state, EFFECT_STYLES[effect.state]), what)
     for ask in view.boundary.asks.values():
