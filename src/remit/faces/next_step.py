@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import shlex
 
-from remit.faces.explain import Why
-
-GONE_ON_WITH = ("queued", "running", "waiting", "paused", "in_doubt")
+from remit.authority.directory import LOCAL
+from remit.faces.explain import QUARANTINED, Why
+from remit.facts.machine import OPEN
 
 
 def next_step(told: Why) -> str:
     """The command, or the wait, that brings a run on."""
     run = shlex.quote(told.run)
-    if told.status == "quarantined":
+    if told.status == QUARANTINED:
         restore = "" if told.is_whole else "restore its bytes from a backup, then "
         return f"{restore}`remit lift {run} --by user:YOU --reason WHY`."
-    if told.status not in GONE_ON_WITH:
+    if told.status not in OPEN:
         return f"nothing; it has ended. `remit explain {run}` tells how."
     if told.status == "running" and told.holder and not told.is_holder_dead:
         return "nothing; somebody works at it. If that worker dies, the next call takes over."
     if told.waits_for != "repair" and told.status in ("waiting", "in_doubt"):
         return _next_at_the_gate(told, run)
-    names = f" --by {shlex.quote(told.by)}" if told.by != "service:local" else ""
+    names = f" --by {shlex.quote(told.by)}" if told.by != LOCAL else ""
     names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""
     again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
     if told.code == "definition_incompatible":

@@ -17,6 +17,7 @@ import shlex
 from dataclasses import replace
 from typing import Any
 
+from remit.authority.directory import LOCAL
 from remit.clock import Clock
 from remit.engine.declared.flow import Flow
 from remit.engine.people.cancelling import cancel
@@ -39,8 +40,6 @@ from remit.facts.names import check_id, check_principal
 from remit.facts.value import Codec
 from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
-
-LOCAL = "service:local"
 
 _UNTYPED: Codec[Any] = Codec(Any)
 

@@ -9,8 +9,9 @@ from remit.engine.people.deciding import Ask
 from remit.engine.people.effected import Effected
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, ago, span, stack, status_of, time_of, whose
-from remit.faces.explain import Why
-from remit.faces.next_step import GONE_ON_WITH, next_step
+from remit.faces.explain import QUARANTINED, Why
+from remit.faces.next_step import next_step
+from remit.facts.machine import OPEN
 
 
 def reasons(told: Why) -> Shown:
@@ -36,11 +37,11 @@ def reasons(told: Why) -> Shown:
     if told.failures:
         named = ", ".join(failure.call for failure in told.failures)
         parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
-    elif told.status in GONE_ON_WITH and told.last_call:
+    elif told.status in OPEN and told.last_call:
         parts.append(cell(f"The newest recorded call is {told.last_call}."))
-    if told.holder or told.status in (*GONE_ON_WITH, "quarantined"):
+    if told.holder or told.status in (*OPEN, QUARANTINED):
         parts.append(cell(_holder(told)))
-    if told.status in GONE_ON_WITH:
+    if told.status in OPEN:
         parts.append(cell(_window(told)))
     return stack(Group(*parts), _objections(told), line(cell("Next: ", "bold"), next_step(told)))
 
@@ -70,7 +71,7 @@ def _holder(told: Why) -> str:
     if not told.holder:
         return "Nobody holds it."
     if told.is_holder_dead:
-        free = "" if told.status == "quarantined" else "; it can be taken over at once"
+        free = "" if told.status == QUARANTINED else "; it can be taken over at once"
         return f"Worker {told.holder}, which held it, is dead{free}."
     if told.lease_until <= told.now:
         return f"Worker {told.holder} held it until {time_of(told.lease_until)}; that lease is over."

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from remit.faces.cli.say import span, time_of
+from remit.faces.cli.say import span, time_of, whose
 from remit.faces.documents import words_of
 from remit.faces.spoken import evidence_of
 from remit.facts.timeline import Line
@@ -74,7 +74,7 @@ def _settled(one: Line) -> Told:
 
 
 def _asked(one: Line) -> Told:
-    roles = ", and ".join(dict.fromkeys(" or ".join(group) for group in one.body["bound"].get("roles", [])))
+    roles = whose(one.body["bound"].get("roles", []))
     return f"{_short(one.body['ask'])} asks {roles} until {time_of(one.body['until'])}:", False
 
 
