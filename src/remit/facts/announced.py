@@ -12,6 +12,8 @@ erased from what was told already.
 
 from __future__ import annotations
 
+from typing import get_args
+
 from remit.canonical import Form, Malformed
 from remit.facts.fact import Fact
 
@@ -57,9 +59,7 @@ class RunLifted(Fact, kw_only=True, frozen=True):
 
 Announced = AskOpened | AskDecided | DoubtTold | RunStopped | RunSetAside | RunLifted
 
-KINDS: dict[str, type[Announced]] = {
-    type_.__name__: type_ for type_ in (AskOpened, AskDecided, DoubtTold, RunStopped, RunSetAside, RunLifted)
-}
+KINDS: dict[str, type[Announced]] = {type_.__name__: type_ for type_ in get_args(Announced)}
 
 _FORMS: dict[str, Form[Announced]] = {kind: Form[Announced](type_) for kind, type_ in KINDS.items()}
 
