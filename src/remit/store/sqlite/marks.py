@@ -38,10 +38,7 @@ def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None
 
 def _reserve(connection: apsw.Connection, tenant: str, scope: str, amount: int, most: int) -> bool:
     assert amount >= 0, "an amount that is reserved is 0 or more"
-    if amount > most:
-        return False
-    if most > NUMBER_MAX:
-        most = NUMBER_MAX  # what does not fit a column is over every ceiling
+    most = min(most, NUMBER_MAX)  # what does not fit a column is over every ceiling
     return amount <= most and connection.execute(Q["reserve"], (tenant, scope, amount, most)).get is not None
 
 
