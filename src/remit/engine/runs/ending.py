@@ -140,11 +140,8 @@ def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
 
 def _undone(attempt: Attempt) -> Parked | None:
     """The flow gave up an effect that did not happen: another turn at once would send it anew, and so without end."""
-    names = []
-    for name, effect in attempt.boundary.effects.items():
-        is_doubt_over = effect.settled is not None and bool(effect.settled.found)  # unseen by the flow: not recorded
-        if name in attempt.let_go and is_doubt_over and effect.state == "did_not_happen":
-            names.append(name)
+    gone_on = [each.name for each in attempt.boundary.effects.values() if each.settled and each.settled.goes_on]
+    names = [name for name in gone_on if name in attempt.let_go]
     if not names:
         return None
     words = f"{', '.join(names)}, which the flow gave up, is known not to have happened; the next turn tries again."
