@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from remit.facts.boundary import AskState, AskView, Decided
+from remit.facts.calls import AskState, AskView, Decided
 from remit.facts.judgement import Bound
 from remit.facts.kinds import ApprovalAsked, ApprovalDecided
 

@@ -12,7 +12,7 @@ import shlex
 from remit.authority.directory import Authority
 from remit.authority.gate import is_high
 from remit.errors import Refused
-from remit.facts.boundary import EffectView
+from remit.facts.calls import EffectView
 from remit.facts.judgement import Need
 from remit.facts.kinds import RunOpened
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from remit.canonical import Form
+from remit.facts.calls import AskView, Decided, EffectView, EvidenceView, Resolved
 from remit.facts.chain import Read
 from remit.facts.kinds import (
     ApprovalAsked,
@@ -25,66 +25,13 @@ from remit.facts.kinds import (
     EffectSettled,
     EvidenceTaken,
     GateJudged,
+    write,
 )
 from remit.facts.machine import BOUNDARY_KINDS
-
-_JUDGED = Form(GateJudged)
-
-EffectState = Literal["in_doubt", "ok", "failed", "did_not_happen"]
-AskState = Literal["open", "approved", "denied", "void", "used"]
 
 
 class Illegal(ValueError):
     """A move that Remit can't have written; the text says which."""
-
-
-@dataclass(slots=True)
-class EffectView:
-    """One call of an effect. Until its call returned, `in_doubt` is what a reader of the journal must call it."""
-
-    name: str
-    intended: EffectIntended  # the newest; a resent call has several under one key
-    intention: str  # hash of that entry
-    at: int  # microseconds UTC
-    begun: int  # seq of the first intention of this call: one that is sent again goes on, and does not begin
-    attempt: int  # epoch of the attempt that called
-    judgement: bytes  # body of the GateJudged before it: of thousands of effects one is looked at, if any
-    request: bytes
-    salt: bytes
-    calls: int = 1  # intentions so far
-    settled: EffectSettled | None = None
-    outcome: bytes | None = None
-
-    @property
-    def judged(self) -> GateJudged:
-        """What the gate was asked about it and answered."""
-        return _JUDGED.read(self.judgement)
-
-    @property
-    def state(self) -> EffectState:
-        return "in_doubt" if self.settled is None else self.settled.state
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """An answer as it was posted."""
-
-    fact: ApprovalDecided
-    item: str  # hash of the entry
-    by: str
-    at: int  # microseconds UTC
-    reason: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """What a person said became of an effect."""
-
-    fact: DoubtResolved
-    item: str
-    by: str
-    at: int
-    value: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,57 +42,6 @@ class Cancelled:
     by: str
     at: int
     reason: bytes | None
-
-
-@dataclass(slots=True)
-class AskView:
-    """One question to a person."""
-
-    asked: ApprovalAsked
-    hash: str  # of the entry: what an answer names
-    at: int  # microseconds UTC
-    seq: int
-    request: bytes
-    salt: bytes
-    decided: Decided | None = None  # the first answer that names this very question
-    misbound: Decided | None = None  # an answer that names its id and another question
-    voided: list[str] = field(default_factory=list)
-    used_by: str = ""  # name of the call
-
-    @property
-    def state(self) -> AskState:
-        """How it stands. An answer that was given stands until the call uses it, or it is void."""
-        if self.voided:
-            return "void"
-        if self.used_by:
-            return "used"
-        if self.decided is None:
-            return "open"
-        return "approved" if self.decided.fact.choice == "approve" else "denied"
-
-    @property
-    def stands(self) -> bool:
-        """Whether it is open, or answered and not used yet: neither void nor used up."""
-        return not self.voided and not self.used_by
-
-    @property
-    def is_open(self) -> bool:
-        """Whether an answer to it would still be heard."""
-        return self.decided is None and self.stands
-
-
-@dataclass(slots=True)
-class EvidenceView:
-    """A piece of evidence: as the flow relied on it, and as it stands now."""
-
-    name: str
-    call: str  # name of the call that stated it: "a/run.evidence.quote"
-    salt: bytes
-    relied: str  # digest
-    digest: str
-    value: bytes
-    fact: EvidenceTaken  # the newest
-    epoch: int  # of the attempt in which it was taken last
 
 
 @dataclass(slots=True)
@@ -197,7 +93,7 @@ class Boundary:
     def reserved(self, scope: str, *, without: str) -> int:
         """What this run's effects took of a ceiling, but for one call: of those that happened, or may have."""
         own = self.effects.get(without)
-        taken = own.intended.reserved if own is not None and own.state in ("ok", "in_doubt") else ()
+        taken = own.intended.reserved if own is not None and own.may_have_happened else ()
         return self._reserved.get(scope, 0) - sum(each.amount for each in taken if each.scope == scope)
 
     def evidence_for(self, call: str, name: str) -> EvidenceView | None:
@@ -306,7 +202,7 @@ class Boundary:
             at=header.at,
             begun=header.seq if same is None else same.begun,
             attempt=header.epoch,
-            judgement=_JUDGED.write(permitted),
+            judgement=write(permitted),
             request=entry.value,
             salt=entry.salt,
             calls=1 if before is None else before.calls + 1,

@@ -18,7 +18,7 @@ from remit.engine.process.salt import draw_salt
 from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.facts.boundary import Decided
+from remit.facts.calls import Decided
 from remit.facts.judgement import Need
 from remit.facts.kinds import ApprovalUsed, EffectRefused
 from remit.facts.value import codec_of_value

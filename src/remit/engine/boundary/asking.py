@@ -20,7 +20,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Draft
 from remit.facts.announced import AskOpened
-from remit.facts.boundary import AskView
+from remit.facts.calls import AskView
 from remit.facts.judgement import Check, Question
 from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged, WaitsFor
 from remit.store.marks import Announce, CloseAsk, Mark, OpenAsk

@@ -29,7 +29,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft
 from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved, StoreError
-from remit.facts.boundary import Decided
+from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
 from remit.store.marks import CloseAsk, FreeKey, Mark, Reserve, TakeKey, Unreserve

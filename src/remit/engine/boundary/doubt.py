@@ -26,7 +26,7 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import Moved
-from remit.facts.boundary import EffectView
+from remit.facts.calls import EffectView
 
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
 

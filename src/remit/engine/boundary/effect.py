@@ -37,7 +37,8 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.errors import EffectDeclined, EffectDidNotHappen, RemitError, ValueRefused, ValueUnreadable
-from remit.facts.boundary import Boundary, EffectView
+from remit.facts.boundary import Boundary
+from remit.facts.calls import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
 

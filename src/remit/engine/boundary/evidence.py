@@ -31,7 +31,7 @@ from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused
-from remit.facts.boundary import EvidenceView
+from remit.facts.calls import EvidenceView
 from remit.facts.entry import value_digest
 from remit.facts.kinds import EvidenceTaken
 from remit.facts.names import check_id

@@ -29,7 +29,8 @@ from remit.engine.turn.turn import ASK_SECONDS, Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused
-from remit.facts.boundary import AskView, Boundary, Decided, EffectView
+from remit.facts.boundary import Boundary
+from remit.facts.calls import AskView, Decided, EffectView
 from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
 from remit.facts.kinds import Reservation
@@ -291,7 +292,7 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
     if known is None:
         now, known = turn.attempt.writer.now(), {}
         for effect in turn.attempt.boundary.effects.values():
-            counts = effect.intended.effect == wish.declared and effect.state in ("ok", "in_doubt")
+            counts = effect.intended.effect == wish.declared and effect.may_have_happened
             if counts and all(taken.scope != scope for taken in effect.intended.reserved):
                 limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
                 known[effect.name] = limit.amount if ruling.is_counted(limit) else None

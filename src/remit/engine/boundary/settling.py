@@ -23,7 +23,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import Moved, RemitError
-from remit.facts.boundary import EffectView, Resolved
+from remit.facts.calls import EffectView, Resolved
 from remit.facts.kinds import EffectSettled, ValueLost
 from remit.store.marks import FreeKey, Mark, Unreserve
 

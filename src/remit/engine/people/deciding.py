@@ -25,7 +25,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail, detail_of
 from remit.errors import ApprovalRefused
 from remit.facts.announced import AskDecided
-from remit.facts.boundary import AskState, AskView
+from remit.facts.calls import AskState, AskView
 from remit.facts.judgement import Finding, Need
 from remit.facts.kinds import ApprovalDecided, GateJudged
 from remit.facts.view import RunView

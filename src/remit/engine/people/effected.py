@@ -11,7 +11,7 @@ from remit.engine.people.newest import newest
 from remit.engine.process.admit import UNBELIEVED, Found, find, is_holder_dead
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
-from remit.facts.boundary import EffectView
+from remit.facts.calls import EffectView
 from remit.facts.machine import Status
 from remit.facts.view import RunView
 from remit.store.protocol import RunFilter

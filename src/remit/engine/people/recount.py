@@ -73,7 +73,7 @@ def _add(told: _Told, view: RunView | Tampered | None) -> None:
         told.unread += 1
         return
     for effect in view.boundary.effects.values():
-        if effect.state not in ("ok", "in_doubt"):
+        if not effect.may_have_happened:
             continue  # what it took was given back
         for taken in effect.intended.reserved:
             if is_shared(taken.scope):

@@ -24,7 +24,7 @@ from remit.engine.turn.halt import Parked
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import DefinitionIncompatible, Denied, StepError, ValueUnreadable
-from remit.facts.boundary import EffectView
+from remit.facts.calls import EffectView
 from remit.facts.entry import Pen
 from remit.facts.view import RunView
 from remit.store.reading import reading

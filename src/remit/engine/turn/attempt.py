@@ -28,7 +28,7 @@ from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
 from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
 from remit.facts.announced import RunStopped
-from remit.facts.boundary import EffectView
+from remit.facts.calls import EffectView
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import CallKind, Status, move
