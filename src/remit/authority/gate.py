@@ -262,8 +262,7 @@ def _limit_faults(limit: Limit) -> list[_Fault]:
         return [("ceiling.amount", limit.scope)]
     if limit.amount < 0:
         return [("ceiling.negative", limit.scope)]
-    # A ceiling without a currency counts minor units, whatever they are of.
-    if limit.stated and limit.currency and limit.stated != limit.currency:
+    if limit.is_of_another:
         return [("ceiling.currency", limit.scope)]
     if limit.uncounted:
         return [("ceiling.uncounted", f"{limit.scope} by {limit.uncounted}")]

@@ -151,12 +151,6 @@ def limit_of(effect: str, source: str, pin: CeilingPin, request: object, used: i
     )
 
 
-def is_counted(limit: Limit) -> bool:
-    """Whether what the request states can be added up under the ceiling, however much it is."""
-    is_other = bool(limit.stated and limit.currency and limit.stated != limit.currency)
-    return limit.amount is not None and limit.amount >= 0 and not is_other
-
-
 def scope_of(effect: str, pin: CeilingPin, now: int) -> str:
     """What shares a ceiling: "pay.amount/run", "pay.amount/GBP/day/2026-11-27". Two that count other things share none.
 

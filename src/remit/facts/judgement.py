@@ -52,6 +52,16 @@ class Limit(Fact, frozen=True, kw_only=True):
     uncounted: str = ""  # an earlier call of this run whose request states no amount that counts; "" for none
     used: int = 0  # minor units, settled or reserved, without this effect
 
+    @property
+    def is_of_another(self) -> bool:
+        """Whether the request states another currency. A ceiling without one counts minor units of whatever."""
+        return bool(self.stated and self.currency and self.stated != self.currency)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether what the request states can be added up under the ceiling, however much it is."""
+        return self.amount is not None and self.amount >= 0 and not self.is_of_another
+
 
 class Basis(Fact, frozen=True, kw_only=True):
     """One piece of evidence that the effect rests on."""

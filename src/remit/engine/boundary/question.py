@@ -295,7 +295,7 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
             counts = effect.intended.effect == wish.declared and effect.may_have_happened
             if counts and all(taken.scope != scope for taken in effect.intended.reserved):
                 limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
-                known[effect.name] = limit.amount if ruling.is_counted(limit) else None
+                known[effect.name] = limit.amount if limit.is_counted else None
         turn.before_ceiling[scope, turn.host.standing.authority.version] = known
     others = {name: amount for name, amount in known.items() if name != wish.name}
     uncounted = next((name for name, amount in others.items() if amount is None), "")
