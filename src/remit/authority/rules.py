@@ -190,6 +190,11 @@ def material_of(request: bytes, immaterial: Sequence[str]) -> bytes:
     return value_of({path: text for path, text in leaves_of(request).items() if not covers(immaterial, path)})
 
 
+def is_same_matter(one: bytes, other: bytes, immaterial: Sequence[str]) -> bool:
+    """Whether two requests are the same, or differ in nothing but these fields."""
+    return one == other or (bool(immaterial) and material_of(one, immaterial) == material_of(other, immaterial))
+
+
 def _amount_at(request: object, field: str) -> int | None:
     """The whole number at a field; None for anything else, True and 1.0 among it, and for what no fact can hold."""
     value = request

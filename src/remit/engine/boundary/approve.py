@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from remit.authority.rule import Approval
-from remit.authority.rules import material_of, need_of
+from remit.authority.rules import is_same_matter, need_of
 from remit.engine.boundary.crossing import cross, denied
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
@@ -19,7 +19,6 @@ from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.facts.calls import Decided
-from remit.facts.judgement import Need
 from remit.facts.kinds import ApprovalUsed, EffectRefused
 from remit.facts.value import codec_of_value
 from remit.facts.view import Recorded
@@ -62,17 +61,12 @@ def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -
     assert isinstance(fact, EffectRefused | ApprovalUsed)  # `recall` saw to it
     ask = turn.attempt.boundary.asks[fact.ask]
     need = need_of("flow", approval.pin())
-    same = (ask.request == data) if not need.immaterial else _material(ask.request, need) == _material(data, need)
-    if not same or ask.asked.bound.roles != [need.roles]:
+    if not is_same_matter(ask.request, data, need.immaterial) or ask.asked.bound.roles != [need.roles]:
         turn.attempt.disagree((recorded.name,), (f"{recorded.name} about something else",))
     if isinstance(fact, EffectRefused):
         raise denied(fact, detail_of(recorded.value), recorded.name)
     assert ask.decided is not None  # the fold saw to it
     return _yes(ask.decided)
-
-
-def _material(data: bytes, need: Need) -> bytes:
-    return material_of(data, need.immaterial)
 
 
 def payload_of(name: str, payload: Any) -> bytes:

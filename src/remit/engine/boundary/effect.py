@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from remit.authority.rules import immaterial_of, material_of
+from remit.authority.rules import immaterial_of, is_same_matter
 from remit.engine.boundary.crossing import cross, denied
 from remit.engine.boundary.doubt import end_doubt
 from remit.engine.boundary.port import touch
@@ -242,9 +242,8 @@ def check_same(turn: Turn, effect: Outward[Any], name: str, data: bytes) -> None
 def _is_refused(boundary: Boundary, effect: Outward[Any], refused: EffectRefused, data: bytes) -> bool:
     """Whether a recorded no is one to this request: a person's to its matter, a conflict to its business key."""
     if refused.ask:
-        asked = boundary.asks[refused.ask].request
         immaterial = immaterial_of(boundary.asked_for[refused.ask].question.needs)
-        return asked == data or (bool(immaterial) and material_of(asked, immaterial) == material_of(data, immaterial))
+        return is_same_matter(boundary.asks[refused.ask].request, data, immaterial)
     return business_digest(effect, msgspec.json.decode(data)) == refused.business
 
 

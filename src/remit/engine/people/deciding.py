@@ -19,6 +19,7 @@ import msgspec
 from remit.authority.difference import Difference, difference
 from remit.authority.directory import Authority
 from remit.authority.gate import is_high
+from remit.authority.rules import immaterial_of
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
@@ -148,7 +149,7 @@ def shown(view: RunView, ask: AskView) -> Ask:
     before = boundary.asks.get(asked.instead_of)
     judged = _judged(view, ask)
     needs = judged.question.needs if judged is not None else []
-    immaterial = sorted(set.intersection(*(set(need.immaterial) for need in needs))) if needs else []
+    immaterial = immaterial_of(needs)
     return Ask(
         id=asked.ask,
         run=view.identity.run,
