@@ -226,7 +226,9 @@ async def test_a_probe_has_its_own_time_and_not_that_of_the_call(storage: Storag
         assert (await rt.run(flow, id="r")).value == [100]
 
 
-@pytest.mark.parametrize("answer", [OSError("the bank is shut"), True, [], "landed", remit.Landed], ids=str)
+@pytest.mark.parametrize(
+    "answer", [OSError("the bank is shut"), SystemExit("shut"), True, [], "landed", remit.Landed], ids=str
+)
 async def test_a_probe_that_does_not_answer_ends_no_doubt(storage: Storage, answer: Any):  # proves: FX-2
     till = Till()
     till.next(LOST)

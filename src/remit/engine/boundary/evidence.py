@@ -10,7 +10,6 @@ refreshed, another one is for the gate to judge. A fetcher that fails is a no.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -21,13 +20,12 @@ from remit.authority.durations import MICROSECOND
 from remit.authority.named import takes
 from remit.authority.rules import evidence_until
 from remit.canonical import INTEGER_MAX
-from remit.engine.boundary.port import check_not_ending
+from remit.engine.boundary.heard import heard
 from remit.engine.declared.flow import Step
-from remit.engine.declared.place import place
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.step import in_thread, type_name
-from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused
@@ -90,13 +88,10 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         until = evidence_until(policy, name, view.fact.as_of, view.fact.until)
         if view.epoch == attempt.lease.epoch and attempt.writer.now() <= until:
             continue
-        try:
-            value = await _fetched(turn, fetcher)
-            data, _ = codec_of_value(value).write(value, where=name)
-        except (Exception, SystemExit, asyncio.CancelledError) as exc:
-            check_not_ending(exc)
+        data = await heard(partial(_fetched, turn, fetcher, name))
+        if isinstance(data, BaseException):
             # Whatever it raised: what can't be read counts for nothing, and the question says why.
-            turn.unreadable[view.call] = type_name(exc)
+            turn.unreadable[view.call] = type_name(data)
             continue
         turn.unreadable.pop(view.call, None)
         now = attempt.writer.now()
@@ -106,17 +101,13 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         await attempt.append_if([draft], Conditions())
 
 
-async def _fetched(turn: Turn, fetcher: Callable[..., Any]) -> Any:
+async def _fetched(turn: Turn, fetcher: Callable[..., Any], name: str) -> bytes:
+    """The bytes of the value as it is now. Raises what the fetcher raises, and ValueRefused."""
     fn = fetcher.fn if isinstance(fetcher, Step) else fetcher
-    token = place.set("effect")  # it may look, and may not cross
-    try:
-        async with asyncio.timeout(ASK_SECONDS):
-            if inspect.iscoroutinefunction(fn):
-                return await fn()
-            value = await in_thread(turn.host.threads, partial(fn))
-            return await value if inspect.isawaitable(value) else value
-    finally:
-        place.reset(token)
+    value = await (fn() if inspect.iscoroutinefunction(fn) else in_thread(turn.host.threads, partial(fn)))
+    value = await value if inspect.isawaitable(value) else value
+    data, _ = codec_of_value(value).write(value, where=name)
+    return data
 
 
 def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:

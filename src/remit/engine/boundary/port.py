@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
+from remit.engine.boundary.heard import check_not_ending, heard
 from remit.engine.declared.place import place
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
 from remit.engine.turn.step import in_thread, since_us
-from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit
 from remit.errors import PermitRefused, StoreClosed
 
@@ -67,17 +68,11 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
 
 async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str) -> Any:
     """What the effect's probe says, or what it raised. Raises AttemptClosed where the run is lost."""
-    assert effect.probe is not None
+    probe = effect.probe
+    assert probe is not None
     turn.attempt.check_held()
-    token = place.set("effect")
-    try:
-        # No answer is no answer, and the doubt stays.
-        return await _called(turn, effect.probe, effect.request_codec.read(request), key, ASK_SECONDS)
-    except (Exception, asyncio.CancelledError) as exc:
-        check_not_ending(exc)
-        return exc
-    finally:
-        place.reset(token)
+    # No answer is no answer, and the doubt stays.
+    return await heard(lambda: _called(turn, probe, effect.request_codec.read(request), key, None))
 
 
 async def _called(
@@ -111,10 +106,3 @@ def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:
     if noted is None:
         turn.attempt.lost(StoreClosed(f"The runtime was closed; {permit.name} was intended, and was not called."))
     return noted
-
-
-def check_not_ending(exc: BaseException) -> None:
-    """Raises the cancellation of this very task, which ends; one that the user's code met is what it raised."""
-    task = asyncio.current_task()
-    if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise exc

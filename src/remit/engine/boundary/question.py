@@ -6,7 +6,6 @@ who holds a business key. Its failure is a no, and enters the question as one.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import unicodedata
 from collections.abc import Sequence
@@ -21,11 +20,10 @@ from remit.authority.directory import Authority
 from remit.authority.rule import Use
 from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
-from remit.engine.boundary.port import check_not_ending
-from remit.engine.declared.place import place
+from remit.engine.boundary.heard import heard
 from remit.engine.declared.sink import Outward
 from remit.engine.turn.step import type_name
-from remit.engine.turn.turn import ASK_SECONDS, Turn
+from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused
@@ -162,20 +160,17 @@ async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> tuple[Literal["", "ye
 
 async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
     """What a predicate of the contract says of the request, or what it raised."""
-    assert wish.effect is not None
-    predicate = turn.terms.contract.predicate(wish.effect.name, name, use)
+    effect = wish.effect
+    assert effect is not None
+    predicate = turn.terms.contract.predicate(effect.name, name, use)
     if predicate is None:
         return _lost(name)
-    token = place.set("effect")  # it may look, and may not cross
-    try:
-        said = predicate(wish.effect.request_codec.read(wish.data, where=wish.name))
-        async with asyncio.timeout(ASK_SECONDS):  # no answer is no yes
-            return await said if inspect.isawaitable(said) else said
-    except (Exception, SystemExit, asyncio.CancelledError) as exc:  # one that exits would end the loop, and other runs
-        check_not_ending(exc)
-        return exc
-    finally:
-        place.reset(token)
+
+    async def ask() -> Any:
+        said: Any = predicate(effect.request_codec.read(wish.data, where=wish.name))
+        return await said if inspect.isawaitable(said) else said
+
+    return await heard(ask)
 
 
 def _no_answer(said: Any) -> str:

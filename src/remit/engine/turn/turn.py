@@ -14,8 +14,6 @@ from remit.engine.process.host import Host
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.wish import Permit
 
-ASK_SECONDS = 30.0  # for a predicate, a fetcher of evidence or a probe to answer: no answer is no yes
-
 
 @dataclass(slots=True)
 class Turn:
