@@ -8,15 +8,14 @@ explains a refusal is the last place where a request may say something in its ow
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from remit.authority.gate import faults, is_denied
+from remit.authority.moments import datetime_of
 from remit.authority.money import money
 from remit.canonical import INTEGER_MAX
 from remit.facts.judgement import Answer, Basis, Check, Finding, Limit, Question, Who
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
 
 _FAULTS: Final[dict[str, str]] = {
@@ -190,7 +189,7 @@ def _one_of(roles: Sequence[str]) -> str:
 
 def _moment(at: int) -> str:
     try:
-        return f"{_EPOCH + timedelta(microseconds=at):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{datetime_of(at):%Y-%m-%d %H:%M:%S} UTC"
     except OverflowError:
         return f"{_number(at)} µs after 1970"
 

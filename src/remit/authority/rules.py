@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from remit.authority.leaves import covers, leaves_of, value_of
+from remit.authority.moments import datetime_of
 from remit.authority.roles import ANYONE
 from remit.authority.rule import is_currency
 from remit.canonical import INTEGER_MAX, encode
@@ -28,7 +28,6 @@ CURRENCY_FIELD = "currency"
 CURRENCY_UNCLEAR = "?"  # stands for what is no currency at all; no ceiling has it
 
 _RISKS = ("low", "medium", "high")
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_RULE = RulePin()
 
 
@@ -160,9 +159,9 @@ def scope_of(effect: str, pin: CeilingPin, now: int) -> str:
     of = f"{effect}.{pin.field}/{pin.currency}" if pin.currency else f"{effect}.{pin.field}"
     scope = f"{of}/{pin.per}"
     if pin.per == "day":
-        return f"{scope}/{_EPOCH + timedelta(microseconds=now):%Y-%m-%d}"
+        return f"{scope}/{datetime_of(now):%Y-%m-%d}"
     if pin.per == "month":
-        return f"{scope}/{_EPOCH + timedelta(microseconds=now):%Y-%m}"
+        return f"{scope}/{datetime_of(now):%Y-%m}"
     return scope
 
 

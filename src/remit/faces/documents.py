@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ import msgspec
 from remit.authority.difference import Change
 from remit.authority.directory import Authority
 from remit.authority.leaves import Path, path_text
+from remit.authority.moments import datetime_of
 from remit.authority.policy import policy_digest
 from remit.authority.suspicious import suspicious
 from remit.engine.people.deciding import Ask
@@ -35,8 +36,6 @@ from remit.facts.machine import Status
 from remit.facts.rules import PolicyPin
 from remit.facts.timeline import Line
 from remit.store.protocol import Checkup, RunRow
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Document = dict[str, Any]
 
@@ -289,6 +288,6 @@ def words_of(value: bytes | None) -> str | None:
 def moment(at: int) -> datetime:
     """Microseconds UTC as an aware datetime; the end of time where it lies beyond."""
     try:
-        return _EPOCH + timedelta(microseconds=at)
+        return datetime_of(at)
     except OverflowError:
         return datetime.max.replace(tzinfo=UTC)

@@ -7,15 +7,15 @@ payload is bound byte for byte, and the decision is the recorded outcome of the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
+from remit.authority.moments import datetime_of
 from remit.authority.rule import Approval
 from remit.authority.rules import is_same_matter, need_of
 from remit.engine.boundary.crossing import cross, denied
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
-from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.facts.calls import Decided
@@ -52,7 +52,7 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
 
 
 def _yes(decided: Decided) -> Yes:
-    return Yes(decided.by, EPOCH + timedelta(microseconds=decided.at), detail_of(decided.reason))
+    return Yes(decided.by, datetime_of(decided.at), detail_of(decided.reason))
 
 
 def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -> Yes:

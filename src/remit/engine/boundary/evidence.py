@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from remit.authority.durations import MICROSECOND
+from remit.authority.moments import microseconds_of
 from remit.authority.named import takes
 from remit.authority.rules import evidence_until
 from remit.canonical import INTEGER_MAX
 from remit.engine.boundary.heard import heard
 from remit.engine.declared.flow import Step
 from remit.engine.process.salt import draw_salt
-from remit.engine.turn.draw import EPOCH
 from remit.engine.turn.step import in_thread, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
@@ -127,7 +127,7 @@ def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:
 
 def _fact(name: str, as_of: datetime, fresh_for: timedelta, now: int) -> EvidenceTaken:
     """Its time counts from what is stated, and never from later than now. Raises CallRefused `evidence.as_of`."""
-    at = (as_of.astimezone(UTC) - EPOCH) // MICROSECOND
+    at = microseconds_of(as_of)
     if at > now + AHEAD_US:
         raise CallRefused(
             f"The evidence {name!r} is as of {as_of.isoformat()}, which has not come yet; nothing was recorded.",

@@ -10,15 +10,14 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
+from remit.authority.moments import datetime_of
 from remit.clock import Clock
 from remit.engine.turn.attempt import Attempt
 from remit.facts.kinds import ValueDrawn, write
 from remit.facts.value import Codec, codec_for
-
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _system = random.SystemRandom()
 _datetime, _float, _uuid = codec_for(datetime), codec_for(float), codec_for(uuid.UUID)
@@ -26,7 +25,7 @@ _datetime, _float, _uuid = codec_for(datetime), codec_for(float), codec_for(uuid
 
 def now(attempt: Attempt, name: str, clock: Clock) -> datetime:
     """Aware datetime in UTC, to the microsecond."""
-    value: datetime = _draw(attempt, name, "now", _datetime, lambda: EPOCH + timedelta(microseconds=clock.now()))
+    value: datetime = _draw(attempt, name, "now", _datetime, lambda: datetime_of(clock.now()))
     return value
 
 
