@@ -271,7 +271,7 @@ def tell(folder: Path) -> int:
         made.append(Claim("Under a minute", f"{took:.1f} s", took < SECONDS_MAX))
         broken = [claim for claim in made if not claim.holds]
         on.print(show.verdict(len(made), broken, took, _near(desk.folder)))
-        on.print(show.further(further(desk, plan(MONTHS[1]))))
+        show.further(on, further(desk, plan(MONTHS[1])))
     return 1 if broken else 0
 
 

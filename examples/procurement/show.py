@@ -161,7 +161,8 @@ def verdict(count: int, broken: list[Claim], took: float, folder: str) -> Render
     )
 
 
-def further(commands: list[tuple[str, str]]) -> RenderableType:
-    """Commands to look further, each under what it shows."""
-    lines = [Text.assemble((f"# {why}\n", "dim"), command) for command, why in commands]
-    return Padding(Group(*lines), (0, 0, 0, 2))
+def further(on: Console, commands: list[tuple[str, str]]) -> None:
+    """Commands to look further, each under what it shows, and never folded: a line that is copied is all of it."""
+    for command, why in commands:
+        on.print(Text(f"  # {why}", "dim"))
+        on.print(Text(f"  {command}"), soft_wrap=True)

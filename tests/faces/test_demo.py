@@ -134,6 +134,10 @@ class TestTheDemo:
         ]
         assert statuses == [0, 0, remit.Tampered.exit_status, 0, 0]
 
+    def test_each_of_these_commands_is_one_line_however_long_it_is(self, demo: Told):
+        lines = [line.strip() for line in demo.out.splitlines()]
+        assert [command for command, _ in further(demo.desk, plan("2025-02")) if command not in lines] == []
+
     def test_two_demos_do_not_share_a_folder(self, demo: Told):
         command = [sys.executable, "-m", "examples.procurement.demo", "--folder", str(demo.desk.folder)]
         with (demo.desk.folder / "demo.lock").open("w") as lock:

@@ -310,6 +310,9 @@ async def test_the_inbox_of_a_role_has_what_its_holders_may_answer(storage: Stor
         assert [ask.run for ask in await rt.inbox(role="director")] == ["r-1"]
         assert [ask.run for ask in await rt.inbox(role="treasurer")] == ["r-2"]
         assert await rt.inbox(role="intern") == []
+        with pytest.raises(remit.Refused) as refused:
+            await rt.inbox(role="\udcff")
+        assert refused.value.code == "authority.role"
 
 
 # -- waiting -------------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ async def test_a_fresh_quote_of_one_branch_is_none_of_another(storage: Storage):
             outcome = await rt.run(desk.flow(purchase), id=RUN)
             assert (outcome.status, outcome.code, outcome.waits_for) == ("waiting", "evidence_expired", "evidence")
             assert "stays expired: cancel this run and open a new one" in outcome.reason
-            step = next_step(await rt.why(RUN))  # and does not send to `judge` in a circle
+            step = next_step(await rt.why(RUN)).sentence  # and does not send to `judge` in a circle
             assert "`again=`" in step and f"`remit cancel {RUN}" in step and "remit judge" not in step
     assert desk.paid == ["new"]
 
@@ -373,7 +373,7 @@ async def test_a_changed_fact_that_nobody_is_asked_about_says_so_and_the_way_out
             assert "quote: changed" in outcome.reason
             assert "no rule asks a person here: cancel this run and open a new one" in outcome.reason
         why = await rt.why(RUN)
-        assert next_step(why).startswith(f"`remit cancel {RUN} --by user:YOU`, and open a new run")
+        assert next_step(why).sentence.startswith(f"`remit cancel {RUN} --by user:YOU`, and open a new run")
         (objection,) = why.objections
         assert "cancel this run and open a new one" in objection.required
         await rt.cancel(RUN, by="user:root", reason="the quote moved")

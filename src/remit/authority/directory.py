@@ -157,7 +157,7 @@ def check_grant(authority: Authority, principal: str, role: str, by: str) -> Non
     Raises Refused: `authority.role`, `authority.self_grant`, `authority.disabled`, `authority.no_change`.
     """
     _check_act(authority, principal, by)
-    _check_role(role)
+    check_role(role)
     _check_not_own(authority, principal, by, f"grants {role!r} to")
     if authority.granted_at(principal, role) is not None:
         raise _no_change(f"{principal!r} holds {role!r} already")
@@ -169,7 +169,7 @@ def check_revoke(authority: Authority, principal: str, role: str, by: str) -> No
     Raises Refused: `authority.role`, `authority.disabled`, `authority.no_change`.
     """
     _check_act(authority, principal, by)
-    _check_role(role)
+    check_role(role)
     if authority.granted_at(principal, role) is None:
         raise _no_change(f"{principal!r} does not hold {role!r}")
 
@@ -238,7 +238,8 @@ def _check_by(authority: Authority, by: str) -> None:
         )
 
 
-def _check_role(role: str) -> None:
+def check_role(role: str) -> None:
+    """Raises Refused `authority.role` for what no role is called."""
     if fault := role_fault(role):
         raise Refused(f"{fault[0].upper()}{fault[1:]}; nothing was done.", code="authority.role")
 

@@ -68,7 +68,7 @@ def outcome_document(outcome: Outcome, found: Found, why: Why | None = None) -> 
     told = run_document(found.row) | {"reason": outcome.reason}
     if outcome.status is Status.COMPLETED:
         return told | value_document(found.view.last_value)
-    return told | ({"waits_for": why.waits_for, "next": next_step(why)} if why is not None else {})
+    return told | ({"waits_for": why.waits_for, "next": next_step(why).sentence} if why is not None else {})
 
 
 def shown_document(found: Found, calls: Sequence[Line]) -> Document:
@@ -78,7 +78,7 @@ def shown_document(found: Found, calls: Sequence[Line]) -> Document:
 
 def why_document(why: Why) -> Document:
     """Why a run stands where it stands, with the next step in words."""
-    return asdict(why) | {"asks": [ask_document(ask) for ask in why.asks], "next": next_step(why)}
+    return asdict(why) | {"asks": [ask_document(ask) for ask in why.asks], "next": next_step(why).sentence}
 
 
 def explanation_document(told: Explanation) -> Document:

@@ -1,68 +1,96 @@
-"""The next step: what brings a run on, as the command that is to be typed, or the wait."""
+"""The next step: what brings a run on, as the command that is to be typed, or the wait.
+
+Where a command begins and ends is told by our own words, before the names that others gave are
+filled in: a run id with backticks in it can't pass for a command that somebody is to type.
+"""
 
 from __future__ import annotations
 
+import re
 import shlex
+from dataclasses import dataclass
 
 from remit.authority.directory import LOCAL
 from remit.faces.explain import QUARANTINED, Why
 from remit.facts.machine import OPEN
 
+_COMMAND = re.compile(r"`(remit [^`]+)`")
+_AGAIN = "`remit run MODULE:FLOW --id {run}{names}` with the same input"
+_GO_ON = "`remit resume {run} MODULE:FLOW`"
+_CANCEL = "`remit cancel {run} --by user:YOU`"
 
-def next_step(told: Why) -> str:
+# What a run that waits for repair needs, by its code.
+_REPAIRS = {
+    "definition_incompatible": "bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, "
+    f"then {_AGAIN}.",
+    "effect.value_lost": f"nothing brings that back: {_CANCEL} ends the run, and says what was done.",
+    "value.unreadable": f"let the type read what is stored, then {_AGAIN}; or {_CANCEL}.",
+    "policy_unnamed": f"give the contract a rule for that effect, or mend the name of one, then {_AGAIN}.",
+}
+
+# What one needs that waits at the gate, where nobody is asked and nothing is in doubt.
+_AT_THE_GATE = {
+    "evidence_expired": f"{_GO_ON} where the flow takes it again (`again=`); else {_CANCEL}, "
+    "and open a new run: it stays expired.",
+    "evidence_changed": f"{_CANCEL}, and open a new run: its request was made from what changed since, "
+    f"and no rule asks a person. Where that is again as it was, {_GO_ON}.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be done. parts: words and commands in turn, words first and last, empty where there are none."""
+
+    parts: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """In one line, each command between backticks."""
+        return "".join(f"`{part}`" if place % 2 else part for place, part in enumerate(self.parts))
+
+
+def step(words: str, **names: str) -> Step:
+    """`words` with commands between backticks, and with names where they have `{run}` and the like."""
+    return Step(tuple(part.format_map(names) for part in _COMMAND.split(words)))
+
+
+def next_step(told: Why) -> Step:
     """The command, or the wait, that brings a run on."""
     run = shlex.quote(told.run)
     if told.status == QUARANTINED:
         restore = "" if told.is_whole else "restore its bytes from a backup, then "
-        return f"{restore}`remit lift {run} --by user:YOU --reason WHY`."
+        return step(restore + "`remit lift {run} --by user:YOU --reason WHY`.", run=run)
     if told.status not in OPEN:
-        return f"nothing; it has ended. `remit explain {run}` tells how."
+        return step("nothing; it has ended. `remit explain {run}` tells how.", run=run)
     if told.status == "running" and told.holder and not told.is_holder_dead:
-        return "nothing; somebody works at it. If that worker dies, the next call takes over."
+        return step("nothing; somebody works at it. If that worker dies, the next call takes over.")
     if told.waits_for != "repair" and told.status in ("waiting", "in_doubt"):
         return _next_at_the_gate(told, run)
     names = f" --by {shlex.quote(told.by)}" if told.by != LOCAL else ""
     names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""
-    again = f"`remit run MODULE:FLOW --id {run}{names}` with the same input"
-    if told.code == "definition_incompatible":
-        return f"bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, then {again}."
-    if told.code == "effect.value_lost":
-        return f"nothing brings that back: `remit cancel {run} --by user:YOU` ends the run, and says what was done."
-    if told.code == "value.unreadable":
-        return f"let the type read what is stored, then {again}; or `remit cancel {run} --by user:YOU`."
-    if told.code == "policy_unnamed":
-        return f"give the contract a rule for that effect, or mend the name of one, then {again}."
-    return f"mend what failed, then {again}." if told.failures or told.code else f"{again}."
+    plain = f"mend what failed, then {_AGAIN}." if told.failures or told.code else f"{_AGAIN}."
+    return step(_REPAIRS.get(told.code, plain), run=run, names=names)
 
 
-def doubt_step(run: str, call: str) -> str:
+def doubt_step(run: str, call: str) -> Step:
     """How a doubt ends: the outside is asked where a probe can, before a person goes and looks."""
-    run, call = shlex.quote(run), shlex.quote(call)
-    return (
-        f"`remit resume {run} MODULE:FLOW` asks the outside where the effect says how; else find out by its key "
-        f"(`remit effects {run}`), and say so: "
-        f"`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, "
-        "or `did-not-happen` without an outcome."
+    return step(
+        "`remit resume {run} MODULE:FLOW` asks the outside, where the effect says how. Else find out by its key, "
+        "which `remit effects {run}` shows, and say so: it happened, "
+        "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, or it did not: "
+        "`remit resolve {run} {call} did-not-happen --by user:YOU --evidence WHAT`.",
+        run=shlex.quote(run),
+        call=shlex.quote(call),
     )
 
 
-def _next_at_the_gate(told: Why, run: str) -> str:
+def _next_at_the_gate(told: Why, run: str) -> Step:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
-    go_on = f"`remit resume {run} MODULE:FLOW`"
     if unknown := [doubt for doubt in told.doubts if not doubt.told_by]:
         return doubt_step(told.run, unknown[0].call)
     if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
-        return f"`remit ask {waiting[0].id}` shows what is asked, and how it is answered."
+        return step("`remit ask {ask}` shows what is asked, and how it is answered.", ask=waiting[0].id)
     if told.asks or told.doubts or told.cancelled_by:
-        return f"{go_on}."
-    if told.code == "evidence_expired":
-        return (
-            f"{go_on} where the flow takes it again (`again=`); else `remit cancel {run} --by user:YOU`, "
-            "and open a new run: it stays expired."
-        )
-    if told.code == "evidence_changed":
-        return (
-            f"`remit cancel {run} --by user:YOU`, and open a new run: its request was made from what changed since, "
-            f"and no rule asks a person. Where that is again as it was, {go_on}."
-        )
-    return f"`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, {go_on}."
+        return step(f"{_GO_ON}.", run=run)
+    judged = "`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, "
+    return step(_AT_THE_GATE.get(told.code, f"{judged}{_GO_ON}."), run=run)

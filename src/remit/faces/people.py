@@ -20,6 +20,7 @@ from remit.authority.directory import (
     check_link,
     check_policy,
     check_revoke,
+    check_role,
 )
 from remit.authority.policy import policy_from
 from remit.engine.people.deciding import Ask, Choice, decide, inbox, read_ask
@@ -50,8 +51,12 @@ class People(Opened):
         """Questions that wait for a person, oldest first, each read from its verified journal.
 
         role: only those that a holder of this role may answer. after: `ask.number` of the last one on the page before.
+        Raises Refused `authority.role` for what no role is called: nobody would ever find a question by it.
         """
-        return await inbox(self._ready(), role=role, limit=limit, after=after)
+        host = self._ready()
+        if role is not None:
+            check_role(role)
+        return await inbox(host, role=role, limit=limit, after=after)
 
     async def ask(self, id: str) -> Ask:
         """One question by its id, open or not. Raises ApprovalRefused `approval.absent`."""

@@ -23,9 +23,9 @@ def load_contract(path: str | Path) -> Contract:
 
 
 def text_of(path: Path, *, code: str) -> str:
-    """What stands in a file, as text. Raises Refused under `code`."""
+    """What stands in a file, as text, without the mark that some editors begin it with. Raises Refused under `code`."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as exc:
         hint = "Correct the path, or write the file as UTF-8."
         raise Refused(f"{str(path)!r} can't be read: {exc}; nothing was done.", code=code, hint=hint) from exc

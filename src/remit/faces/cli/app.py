@@ -27,10 +27,17 @@ SECTIONS = {
 
 
 class _Group(typer.core.TyperGroup):
-    """With --json, a command line that can't be read is told as JSON as well."""
+    """With --json, a command line that can't be read is told as JSON as well.
+
+    No name, role or reason is stored that is no text in UTF-8, so none is looked for: a store would raise on it.
+    """
 
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         words = list(args) if args is not None else sys.argv[1:]
+        if strange := next((word for word in words if not _is_text(word)), None):
+            voice = Voice(is_json="--json" in words)
+            voice.object("usage", f"{strange!a} is no text in UTF-8; nothing was done.", "Type it anew, as text.")
+            sys.exit(Exit.REFUSED)
         if "--json" not in words:
             return super().main(words, prog_name, *rest, **extra)
         try:
@@ -128,6 +135,11 @@ def taking(fn: Callable[Concatenate[Manner, P], None], shared: Sequence[Paramete
 @taking
 def _said_before(manner: Manner) -> None:
     """What stands before the command is kept for it."""
+
+
+def _is_text(word: str) -> bool:
+    """Python hands a byte that is no UTF-8 over as half of a pair, which nothing can write down."""
+    return not any("\ud800" <= character <= "\udfff" for character in word)
 
 
 def nothing() -> None:

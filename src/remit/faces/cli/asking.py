@@ -19,9 +19,11 @@ from remit.faces.cli import question
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, command, nothing
 from remit.faces.cli.exits import Exit
-from remit.faces.cli.inert import cell, line
+from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice, now, stack
+from remit.faces.cli.typed import next_of
 from remit.faces.documents import ask_document
+from remit.faces.next_step import Step, step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 from remit.store.tables import NUMBER_MAX
@@ -138,7 +140,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
     document = {"ask": id, "choice": choice, "by": word.by, "run": decided.run, "call": decided.call, "version": seen}
     said = "approved" if choice == "approve" else "denied"
     told = cell(f"{word.by} {said} {decided.call} of run {decided.run}.")
-    voice.answer(document, told, line(cell("Next: ", "bold"), _next(decided)))
+    voice.answer(document, told, next_of(_next(decided)))
     return Exit.OK
 
 
@@ -165,8 +167,9 @@ async def _whole(rt: Runtime, ask: Ask) -> Shown:
     return question.question(ask, judged, now())
 
 
-def _next(ask: Ask) -> str:
-    return f"`remit resume {shlex.quote(ask.run)} MODULE:FLOW` goes on with it, or whoever works at it does."
+def _next(ask: Ask) -> Step:
+    words = "`remit resume {run} MODULE:FLOW` goes on with it, or whoever works at it does."
+    return step(words, run=shlex.quote(ask.run))
 
 
 def _unseen(id: str) -> ApprovalRefused:

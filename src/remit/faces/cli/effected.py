@@ -13,11 +13,12 @@ from remit.errors import Refused
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, RunArgument, command, nothing
 from remit.faces.cli.exits import Exit
-from remit.faces.cli.inert import Cut, cell, line
+from remit.faces.cli.inert import Cut, cell
 from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
 from remit.faces.cli.show import EFFECT_STYLES
+from remit.faces.cli.typed import next_of
 from remit.faces.documents import effected_document
-from remit.faces.next_step import doubt_step
+from remit.faces.next_step import doubt_step, step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 
@@ -72,8 +73,8 @@ def resolve(
         await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given)
         document = {"run": id, "call": call, "state": state, "by": by}
         told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
-        go_on = f"`remit resume {shlex.quote(id)} MODULE:FLOW` goes on with it."
-        voice.answer(document, cell(told), line(cell("Next: ", "bold"), go_on))
+        go_on = step("`remit resume {run} MODULE:FLOW` goes on with it.", run=shlex.quote(id))
+        voice.answer(document, cell(told), next_of(go_on))
         return Exit.OK
 
     act(manner, ask, first=first)
@@ -117,7 +118,7 @@ def _below(one: Effected) -> list[Part]:
 
 
 def _how(one: Effected) -> Shown:
-    return line(cell("Next: ", "bold"), doubt_step(one.run, one.call))
+    return next_of(doubt_step(one.run, one.call))
 
 
 def _json(value: Any) -> bytes:

@@ -19,7 +19,9 @@ from remit.engine.people.deciding import Ask
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ASK_STYLES
+from remit.faces.cli.typed import next_of
 from remit.faces.documents import suspects_of
+from remit.faces.next_step import step
 from remit.facts.kinds import GateJudged
 
 
@@ -169,5 +171,5 @@ def how(ask: Ask) -> Shown | None:
     """How it is answered; None where it is no longer open."""
     if ask.state != "open":
         return None
-    words = f"`remit approve {ask.id} --by user:YOU`, or `remit deny {ask.id} --by user:YOU`"
-    return line(cell("Next: ", "bold"), f"{words}; away from a terminal with `--seen {ask.version}`.")
+    words = "`remit approve {ask} --by user:YOU`, or `remit deny {ask} --by user:YOU`"
+    return next_of(step(words + "; away from a terminal with `--seen {version}`.", ask=ask.id, version=ask.version))

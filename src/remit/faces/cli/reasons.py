@@ -9,6 +9,7 @@ from remit.engine.people.deciding import Ask
 from remit.engine.people.effected import Effected
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, ago, span, stack, status_of, time_of, whose
+from remit.faces.cli.typed import next_of
 from remit.faces.explain import QUARANTINED, Why
 from remit.faces.next_step import next_step
 from remit.facts.machine import OPEN
@@ -43,7 +44,7 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(_holder(told)))
     if told.status in OPEN:
         parts.append(cell(_window(told)))
-    return stack(Group(*parts), _objections(told), line(cell("Next: ", "bold"), next_step(told)))
+    return stack(Group(*parts), _objections(told), next_of(next_step(told)))
 
 
 def _objections(told: Why) -> Shown | None:

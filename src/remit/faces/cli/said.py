@@ -9,6 +9,7 @@ from typing import Any
 from remit.faces.cli.say import span, time_of, whose
 from remit.faces.documents import words_of
 from remit.faces.spoken import evidence_of
+from remit.facts.names import RESERVED_PREFIX
 from remit.facts.timeline import Line
 
 Told = tuple[str, bool]  # the words, and whether they tell the entry's value already
@@ -122,7 +123,14 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) or "nobody in particular"
 
 
+def _opened(one: Line) -> Told:
+    """A run's input. A journal of Remit's own has none, and what is stored there in its place says nothing."""
+    is_own = one.body["flow"].startswith(RESERVED_PREFIX)
+    return ("a journal of Remit's own begins", True) if is_own else ("", False)
+
+
 SAID: dict[str, Callable[[Line], Told]] = {
+    "RunOpened": _opened,
     "AttemptStarted": lambda one: (f"worker {one.body['worker']}, attempt {one.epoch}", True),
     "StepDone": _took,
     "StepFailed": _words("{error}"),

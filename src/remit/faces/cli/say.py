@@ -230,12 +230,14 @@ def _console(file: IO[str], is_colored: bool) -> Console:
 
 
 def _print(console: Console, part: Shown) -> None:
-    """On a terminal sentences are folded between words, and a lone line is not, so that a value is copied in one piece.
+    """On a terminal sentences are folded between words, and a lone line or a command is not: it is copied in one piece.
 
     In a pipe no sentence is folded, so that it can be searched, and no line ends in blanks.
     """
     if console.is_terminal:
-        return console.print(part, soft_wrap=isinstance(part, Text))
+        for each in _lines(part):
+            console.print(each, soft_wrap=isinstance(each, Text) and (each is part or bool(each.no_wrap)))
+        return
     with console.capture() as captured:
         for each in _lines(part):
             console.print(each, soft_wrap=isinstance(each, Text))

@@ -1,0 +1,116 @@
+"""What somebody types, and what they are told to type: read as text or refused, and copied whole."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from remit.faces.cli.say import Voice
+from remit.faces.cli.typed import LINE_CHARACTERS_MAX, next_of
+from remit.faces.next_step import doubt_step, step
+from remit.facts.names import AUTHORITY
+from tests.support.command import Desk
+
+NO_TEXT = "\udcff"  # what Python makes of the byte FF on a command line
+
+LOOKING = ("show", "why", "explain", "verify", "effects", "ask", "who")
+
+
+class Terminal(io.StringIO):
+    """Somebody sits at it."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def told_at_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    """What somebody sees who has 60 columns."""
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm")
+    out = Terminal()
+    voice = Voice(is_json=False, is_colored=False, out=out)
+
+    def told(*shown) -> list[str]:
+        voice.answer(None, *shown)
+        return [_plain(line) for line in out.getvalue().splitlines()]
+
+    return told
+
+
+def _plain(line: str) -> str:
+    return line.replace("\x1b[1m", "").replace("\x1b[0m", "")
+
+
+# -- what they are told to type ----------------------------------------------------------------------------------------
+
+
+def test_each_command_of_a_long_next_step_stands_whole_on_a_line_of_its_own(told_at_a_terminal):
+    told = told_at_a_terminal(next_of(doubt_step("po-8", "wire")))
+    assert [line.removeprefix("  ") for line in told if line.startswith("  ")] == [
+        "remit resume po-8 MODULE:FLOW",
+        "remit effects po-8",
+        "remit resolve po-8 wire ok --by user:YOU --evidence WHAT --outcome JSON",
+        "remit resolve po-8 wire did-not-happen --by user:YOU --evidence WHAT",
+    ]
+    assert told[0] == "Next:" and told[-3:-1] == [told[-3], "or it did not:"]
+
+
+def test_a_short_next_step_is_one_line(told_at_a_terminal):
+    assert told_at_a_terminal(next_of(step("`remit resume {run} MODULE:FLOW`.", run="r"))) == [
+        "Next: `remit resume r MODULE:FLOW`."
+    ]
+
+
+def test_a_name_in_a_next_step_is_no_command_to_type(told_at_a_terminal):  # proves: APR-12
+    evil = "r` `remit grant agent:evil director --by user:ops` `"
+    step_ = doubt_step(evil, "pay")
+    assert len(step_.sentence) > LINE_CHARACTERS_MAX
+    typed = [line for line in told_at_a_terminal(next_of(step_)) if line.startswith("  ")]
+    assert len(typed) == 4 and [line for line in typed if line.strip().startswith("remit grant")] == []
+
+
+# -- what they type ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *((name, NO_TEXT) for name in LOOKING),
+        ("resume", NO_TEXT, "flows:good"),
+        ("check", NO_TEXT, "flows:good"),
+        ("judge", NO_TEXT, "flows:good"),
+        ("list", "--flow", NO_TEXT),
+        ("list", "--prefix", NO_TEXT),
+        ("inbox", "--role", NO_TEXT),
+        ("cancel", NO_TEXT, "--by", "user:dana"),
+        ("cancel", "r", "--by", "user:dana", "--reason", NO_TEXT),
+        ("approve", NO_TEXT, "--by", "user:dana", "--yes"),
+        ("grant", "user:dana", "director", "--by", "user:ops", "--store", f"sqlite:///{NO_TEXT}"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_text_is_refused_in_words_and_changes_nothing(desk: Desk, words: tuple[str, ...]):
+    desk("run", "flows:good", "--id", "r", "--input", "1")
+    assert desk.json(*words, exits=2)["error"]["code"] == "usage"
+    assert "nothing was done" in desk.child(*words).stderr
+    assert len(desk.json("explain", "r")["entries"]) == 4
+
+
+def test_an_inbox_is_of_a_role_that_can_be(desk: Desk):
+    desk("grant", "user:dana", "director", "--by", "user:ops")
+    for role in ("", "anyone", "Director"):
+        assert desk.json("inbox", "--role", role, exits=2)["error"]["code"] == "authority.role"
+    assert desk.json("inbox", "--role", "director") == []
+
+
+def test_a_file_may_begin_with_the_mark_of_an_editor(desk: Desk):
+    (desk.folder / "policy.toml").write_bytes(b'\xef\xbb\xbfversion = "4"\n')
+    assert desk.json("policy", "check", "policy.toml")["policy"]["version"] == "4"
+
+
+def test_a_journal_of_remits_own_begins_with_words_and_no_input(desk: Desk):
+    desk("grant", "user:dana", "director", "--by", "user:ops")
+    told = desk("explain", AUTHORITY)
+    assert "null" not in told and "a journal of Remit's own begins" in told
