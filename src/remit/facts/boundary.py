@@ -54,6 +54,7 @@ class Boundary:
     resolved: dict[str, list[Resolved]] = field(default_factory=dict)  # by hash of the intention, in order
     cancel: Cancelled | None = None
     judged: GateJudged | None = None  # the newest judgement that did not let the run go on
+    held: dict[str, GateJudged] = field(default_factory=dict)  # the newest of each call that it holds
     asked_for: dict[str, GateJudged] = field(default_factory=dict)  # by ask: the judgement that led to it
     _decisions: dict[str, list[Decided]] = field(default_factory=dict)  # by ask
     # Kept beside what they follow from: every crossing asks for them, and a long run has many effects.
@@ -167,8 +168,9 @@ class Boundary:
         if crossing is not None and crossing.name != entry.header.name:
             raise Illegal("a judgement about another call")
         if fact.verdict.decision != "resume":
-            self.judged = fact
+            self.judged = self.held[entry.header.name or ""] = fact
         elif crossing is not None:
+            self.held.pop(crossing.name, None)
             self._permitted, self._permitted_name = fact, entry.header.name
 
     def _intend(self, entry: Read, fact: EffectIntended, permitted: GateJudged | None) -> None:

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import secrets
 
+import msgspec
+
 from remit.authority.gate import bound_faults, faults
 from remit.engine.boundary.question import conditions_of
 from remit.engine.turn.halt import Parked
@@ -57,8 +59,8 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         marks += [_listing(asked, drafts[-1].at), Announce(AskOpened(ask=asked.ask))]
     elif waits_for == "approval" and ask is not None and not await _is_listed(turn, ask):
         marks.append(_listing(ask.asked, ask.at))  # the index is no more than that: the journal says that it is asked
-    before = turn.attempt.boundary.judged
-    if drafts or marks or before is None or (before.verdict, _about(before)) != (verdict, _about(judged)):
+    before = turn.attempt.boundary.held.get(wish.name)
+    if drafts or marks or before is None or _said(before, ask) != _said(judged, ask):
         conditions = conditions_of(turn, question, tuple(marks))
         await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
     return Parked(waits_for, verdict.code, words)
@@ -69,10 +71,16 @@ def _is_readable(question: Question) -> bool:
     return all(basis.digest and not basis.failed and question.now <= basis.until for basis in question.evidence)
 
 
-def _about(judged: GateJudged) -> object:
-    """What a judgement was about: the same judged again is not written again."""
+def _said(judged: GateJudged, ask: AskView | None) -> object:
+    """What a judgement says of a call: the same said again is not written again, or each turn would add to the run.
+
+    Without a question the request has another salt in each turn, so its digests say nothing.
+    """
     crossing = judged.question.effect
-    return None if crossing is None else (crossing.name, crossing.bound)
+    bound = None if crossing is None else crossing.bound
+    if bound is not None and ask is None:
+        bound = msgspec.structs.replace(bound, material="", request="", shown="")
+    return judged.verdict, bound
 
 
 def _stale(ask: AskView | None, question: Question) -> list[str]:
