@@ -12,6 +12,7 @@ import pytest
 import remit
 from remit import Contract
 from tests.spec.conftest import Storage
+from tests.support.till import Till, paying
 from tests.support.vault import Vault
 
 HOUR = timedelta(hours=1)
@@ -375,34 +376,23 @@ async def test_a_cancelled_run_does_not_wait_for_a_predicate_that_never_answers(
 
 
 async def test_who_stops_waiting_for_a_run_leaves_no_call_under_way_behind(storage: Storage):  # proves: FX-2, FX-5
-    paid = list[str]()
-    begun, given_up = asyncio.Event(), asyncio.Event()
-
-    @remit.effect
-    async def pay(request: int, *, key: str) -> str:
-        begun.set()
-        await given_up.wait()
-        paid.append(key)
-        return "paid"
-
-    async def body(run: remit.Run) -> str:
-        return await run.effect(pay, 1)
-
-    flow = flow_of(body)
+    till = Till()
+    till.next(till.hold)
+    flow = paying(till.effect())
     async with storage.open() as rt:
         await rt.grant(OPS, "operator", by="user:dana")
         running = asyncio.create_task(rt.run(flow, id="r"))
-        await begun.wait()
+        await till.is_held.wait()
         running.cancel()
-        asyncio.get_running_loop().call_soon(given_up.set)
+        asyncio.get_running_loop().call_soon(till.let_go.set)
         with pytest.raises(asyncio.CancelledError):
             await running
-        assert len(paid) == 1  # it was seen through before the run was given back
+        assert till.times == [1]  # it was seen through before the run was given back
         with pytest.raises(remit.Refused) as refused:
             await rt.resolve("r", "pay", "did_not_happen", by=OPS, evidence="the bank has no such payment")
         assert refused.value.code == "doubt.absent"
-        assert (await rt.run(flow, id="r")).value == "paid"
-        assert len(paid) == 1
+        assert (await rt.run(flow, id="r")).value == [100]
+    assert till.times == [1]
 
 
 @pytest.mark.parametrize(
@@ -458,23 +448,12 @@ async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(first: 
 
 async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: Storage):  # proves: FX-9
     """Not even where it was given up twice, so that the run is held by nobody."""
-    paid = list[str]()
-    begun, answers = asyncio.Event(), asyncio.Event()
-
-    @remit.effect
-    async def pay(request: int, *, key: str) -> str:
-        begun.set()
-        await answers.wait()
-        paid.append(key)
-        return "paid"
-
-    async def body(run: remit.Run) -> str:
-        return await run.effect(pay, 1)
-
+    till = Till()
+    till.next(till.hold)
     async with storage.open() as rt:
         await rt.grant(OPS, "operator", by="user:dana")
-        running = asyncio.create_task(rt.run(flow_of(body), id="r"))
-        await begun.wait()
+        running = asyncio.create_task(rt.run(paying(till.effect()), id="r"))
+        await till.is_held.wait()
         for _ in range(2):
             running.cancel()
             await asyncio.sleep(0)
@@ -483,7 +462,7 @@ async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: 
         with pytest.raises(remit.Refused) as refused:
             await rt.resolve("r", "pay", "did_not_happen", by=OPS, evidence="the bank has no such payment")
         assert refused.value.code == "doubt.under_way"
-        answers.set()
+        till.let_go.set()
 
 
 async def test_nobody_is_refused_by_a_policy_that_was_taken_back_while_he_was_asked(storage: Storage):  # proves: GATE-4

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import remit
 from remit.engine.boundary import effect
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Unit
+from remit.store.protocol import Store
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
+from tests.support.moving import Moving
 from tests.support.till import OPEN, Order, Till, find_out, kinds_of, paying
 
 
@@ -177,21 +178,8 @@ async def test_a_run_that_is_cancelled_under_an_effect_in_doubt_waits_for_it(sto
     assert till.times == [1]
 
 
-class Moving(MemoryStore):
-    """While the first unit that rests on the authority is on its way, something happens, and it comes too late."""
-
-    meanwhile: Callable[[], Awaitable[None]] | None = None
-
-    async def append(self, unit: Unit) -> None:
-        meanwhile = self.meanwhile
-        if unit.fence is not None and meanwhile is not None:
-            self.meanwhile = None
-            await meanwhile()
-        await super().append(unit)
-
-
 async def test_what_its_flow_gave_up_before_the_intention_was_written_never_begins():  # proves: FX-1, FX-10
-    till, store, calls = Till(), Moving(), list[asyncio.Future[Any]]()
+    till, store, calls = Till(), Moving(MemoryStore()), list[asyncio.Future[Any]]()
     pay = till.effect()
 
     @remit.flow(contract=OPEN)
@@ -201,7 +189,7 @@ async def test_what_its_flow_gave_up_before_the_intention_was_written_never_begi
         assert calls[0].cancelled()
         return "gone on"
 
-    async with remit.open(store) as rt:
+    async with remit.open(cast(Store, store)) as rt:
 
         async def give_up() -> None:
             calls[0].cancel()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import remit
 from remit import Contract
-from remit.store.protocol import Unit
+from remit.store.protocol import Store
 from remit.store.sqlite import SqliteStore
 from tests.spec.conftest import Storage
+from tests.support.moving import Moving
 
 OPS = "user:ops"
 
@@ -153,22 +154,9 @@ async def test_one_that_takes_longer_than_its_part_of_the_lease_is_rolled_back(d
         assert await booked(rt, database.kind) == 0
 
 
-class Moving(SqliteStore):
-    """While what it knows of a rollback is on its way, something happens, and it comes too late."""
-
-    meanwhile: Callable[[], Awaitable[None]] | None = None
-
-    async def append(self, unit: Unit) -> None:
-        meanwhile = self.meanwhile
-        if unit.fence is not None and meanwhile is not None:
-            self.meanwhile = None
-            await meanwhile()
-        await super().append(unit)
-
-
 async def test_one_that_rolled_back_and_was_given_up_is_not_made_again(tmp_path: Path):  # proves: FX-6, FX-10
     made: list[Booking] = []
-    store, calls = Moving(f"sqlite:///{tmp_path / 'runs.db'}"), list[asyncio.Future[int]]()
+    store, calls = Moving(SqliteStore(f"sqlite:///{tmp_path / 'runs.db'}")), list[asyncio.Future[int]]()
 
     def fails_once(booking: Booking) -> None:
         made.append(booking)
@@ -184,7 +172,7 @@ async def test_one_that_rolled_back_and_was_given_up_is_not_made_again(tmp_path:
         assert calls[0].cancelled()
         return "gone on"
 
-    async with remit.open(store) as rt:
+    async with remit.open(cast(Store, store)) as rt:
 
         async def give_up() -> None:
             calls[0].cancel()
