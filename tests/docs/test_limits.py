@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import apsw
 import pytest
 
 import remit
+from tests.support.clock import MovedClock
+from tests.support.office import Office, answer, staffed
+from tests.support.till import Order, Till
 
 OPEN = remit.Contract(version="1", resume="anyone")
 
@@ -174,3 +178,24 @@ async def test_steps_may_run_under_an_authority_that_has_just_changed_and_effect
         await rt.grant("agent:buyer", "buyer", by="user:root")
         outcome = await rt.run(purchase, id="r", by="agent:buyer")
         assert (outcome.status, outcome.code, done) == ("failed", "resume_denied", ["look"])
+
+
+async def test_a_clock_that_is_set_back_before_a_new_process_revives_a_yes_and_the_rest_of_a_day(tmp_path: Path):
+    """docs/guarantees.md, Clocks: within one process neither happens, as `tests/spec/test_hours.py` shows."""
+    clock, office, till = MovedClock(), Office(), Till()
+    rule = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"))
+    pay = till.effect()
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": rule}))
+    async def daily(run: remit.Run) -> int:
+        return (await run.effect(pay, Order(amount=90))).amount
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db", clock=clock) as rt:
+        await office.go(await staffed(rt))
+        await answer(rt)
+        clock.move(timedelta(days=4))  # the yes is over
+        assert (await rt.run(daily, id="other")).value == 90
+    clock.move(timedelta(days=-4))
+    async with remit.open(f"sqlite:///{tmp_path}/a.db", clock=clock) as rt:
+        assert (await office.go(rt)).status == "completed" and len(office.sent) == 1
+        assert (await rt.run(daily, id="again")).value == 90

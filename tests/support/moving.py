@@ -1,4 +1,4 @@
-"""Moving: a store that lets something happen while what rests on the authority is on its way, which then is too late."""
+"""Moving: a store that lets something happen while what rests on the authority is on its way, so that it is late."""
 
 from __future__ import annotations
 
