@@ -424,13 +424,15 @@ async def test_hot_statements_are_planned_for_a_full_table_while_it_is_empty(sto
     connection = store._link._connection
     assert connection is not None
     assert {name: await connection.fetchval("SELECT current_setting($1)", name) for name in PLANS} == PLANS
-    none: list[Any] = []
     head = (1, b"", b"", 1, 1)
+    keys, none = "{}", list[Any]()
+    ends, entries = (keys, none, none, keys), (keys, keys, none, none, none, none)
+    append = (*ends, keys, none, none, keys, None, *entries, keys, keys, keys, keys)
     for name, values in {
-        "append": (*[none] * 8, None, *[none] * 10),
-        "append_told": (*[none] * 8, None, *[none] * 13),
+        "append": append,
+        "append_told": (*append, keys, none, none),
         "append_one": (*head, None, None, False, None, b"", b"", b"", b"", None),
-        "append_post": (*[none] * 10,),
+        "append_post": (*ends, *entries),
         "renew": (none, none, WORKER, 1, None),
         "find_units": (none, none, none),
         "open_runs": (*[none] * 10, None, *[none] * 4),

@@ -72,9 +72,11 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
 
 async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     """Wait for it in the flow's task, while it runs in one of its own that a cancelled call does not end."""
-    task = _begin(turn, wish, go)
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    task = _begin(turn, wish, go, over)
     try:
-        return await asyncio.shield(task)
+        await over  # and not the task: whoever is cancelled here cancels what they wait for
+        return task.result()
     except asyncio.CancelledError:
         if task.cancelled() and not turn.attempt.is_open:
             raise AttemptClosed from None  # it was not the flow that gave it up
@@ -104,12 +106,15 @@ def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: tuple[str, .
     turn.attempt.parking.outlive(_begin(turn, wish, _go_when_replayed))
 
 
-def _begin(turn: Turn, wish: Wish, go: Go) -> asyncio.Task[Any]:
+def _begin(turn: Turn, wish: Wish, go: Go, awaited: asyncio.Future[None] | None = None) -> asyncio.Task[Any]:
+    """awaited: done when the task is."""
     task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
     in_flight = turn.attempt.in_flight
 
     def heard(over: asyncio.Task[Any]) -> None:
         in_flight.pop(over, None)
+        if awaited is not None and not awaited.done():
+            awaited.set_result(None)
         # Where nobody waits for it any more, what became of it stands in the journal all the same; but for a fault.
         error = None if over.cancelled() else over.exception()
         if wish.is_let_go and isinstance(error, Exception) and not isinstance(error, RemitError):

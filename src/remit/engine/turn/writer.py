@@ -79,7 +79,7 @@ class JournalWriter:
         self._store, self._clock, self._pen, self._lease, self.boundary = store, clock, pen, lease, boundary
         self._riding: list[Draft] = []
         self._move: Move | None = None  # of the first append
-        self.alone: asyncio.Event | None = None  # a unit with conditions is under way; set when it is over
+        self.alone: asyncio.Future[None] | None = None  # a unit with conditions is under way; done when it is over
         self.has_written = False
         self.last_at = last_at  # the latest time that an entry states, microseconds UTC
 
@@ -127,7 +127,7 @@ class JournalWriter:
     async def until_free(self) -> None:
         """Wait for a unit with conditions that is under way: until it is over, nobody knows where the chain ends."""
         while self.alone is not None:
-            await self.alone.wait()
+            await asyncio.shield(self.alone)  # others wait for it too
 
     async def append(self) -> None:
         """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store.
@@ -150,7 +150,7 @@ class JournalWriter:
         is_stoppable: whether somebody may cancel the caller, who goes on after that; where not, it costs no task.
         """
         assert self.alone is None, "the caller saw to it"
-        self.alone = asyncio.Event()
+        self.alone = asyncio.get_running_loop().create_future()
         riding, self._riding = self._riding, []
         pen, first_move, drafts = self._pen.copy(), self._move, [*riding, *drafts]
         try:
@@ -178,7 +178,7 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self.alone.set()
+            self.alone.set_result(None)
             self.alone = None
 
     async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
@@ -188,7 +188,7 @@ class JournalWriter:
         awaited by a store whose connection is. Where anything fails nothing was written and the turn goes on.
         """
         assert self.alone is None, "the caller saw to it"
-        self.alone = asyncio.Event()
+        self.alone = asyncio.get_running_loop().create_future()
         riding, self._riding = self._riding, []
         pen, first_move = self._pen, self._move
         whole: list[Draft] = []
@@ -209,7 +209,7 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self.alone.set()
+            self.alone.set_result(None)
             self.alone = None
 
     def _unit(self, pen: Pen, drafts: Sequence[Draft], move: Move | None, conditions: Conditions) -> Unit:

@@ -24,6 +24,9 @@ from remit.store.tables import LANES, is_large
 _APPEND, _APPEND_ONE, _APPEND_TOLD = Q["append"], Q["append_one"], Q["append_told"]
 _APPEND_POST, _OPEN_RUNS = Q["append_post"], Q["open_runs"]
 _NO_EPOCH = -1
+_NONE = "{}"
+
+Array = list[Any] | str  # of Postgres; one of numbers is text, because asyncpg looks at each element of a list twice
 
 
 async def append(
@@ -43,15 +46,15 @@ async def append(
         rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept, post_seq)
         return {row["run_key"] for row in rows}
     is_resting = not is_judged and any(u.fence is not None or u.post_seq is not None for u in units)
-    moves: tuple[list[Any], ...] = ([], [], [])  # an array that is too short is filled up with NULL
+    moves: tuple[Array, ...] = ([], [], _NONE)  # an array that is too short is filled up with NULL
     if any(u.move is not None for u in units):
         moves = (
             [None if u.move is None else u.move.status for u in units],
             [None if u.move is None else u.move.code for u in units],
-            [int(u.move is not None and u.move.release) for u in units],
+            _numbers(int(u.move is not None and u.move.release) for u in units),
         )
-    epochs = [_NO_EPOCH if u.epoch is None else u.epoch for u in units]
-    rests = _rests(units) if is_resting else ([], [], [], [])
+    epochs = _numbers(_NO_EPOCH if u.epoch is None else u.epoch for u in units)
+    rests = _rests(units) if is_resting else (_NONE, _NONE, _NONE, _NONE)
     values = (*_ends(units), epochs, *moves, now, *_columns(units), *rests)
     if is_judged or not any(u.marks for u in units):
         rows = await connection.fetch(_APPEND, *values)
@@ -98,41 +101,46 @@ async def keep_large(connection: Connection, entries: Iterable[tuple[int, Entry]
             await connection.execute(Q["insert_large"], run_key, LANES[entry.lane], entry.seq, entry.value)
 
 
-def _ends(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+def _numbers(numbers: Iterable[int | None]) -> str:
+    """An array as Postgres reads it."""
+    return "{" + ",".join(["NULL" if number is None else str(number) for number in numbers]) + "}"
+
+
+def _ends(units: Sequence[Unit]) -> tuple[Array, ...]:
     return (
-        [u.run_key for u in units],
+        _numbers(u.run_key for u in units),
         [u.head_before for u in units],
         [u.head_after for u in units],
-        [u.seq_after for u in units],
+        _numbers(u.seq_after for u in units),
     )
 
 
-def _rests(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+def _rests(units: Sequence[Unit]) -> tuple[Array, ...]:
     """The journals that fence any of them; then of each unit fence and end of lane post."""
     fences = [u.fence for u in units]
     return (
-        sorted({fence.run_key for fence in fences if fence is not None}),
-        [None if fence is None else fence.run_key for fence in fences],
-        [None if fence is None else fence.seq for fence in fences],
-        [u.post_seq for u in units],
+        _numbers(sorted({fence.run_key for fence in fences if fence is not None})),
+        _numbers(None if fence is None else fence.run_key for fence in fences),
+        _numbers(None if fence is None else fence.seq for fence in fences),
+        _numbers(u.post_seq for u in units),
     )
 
 
-def _announced(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+def _announced(units: Sequence[Unit]) -> tuple[Array, ...]:
     """Run key, kind and data of each announcement."""
     told = [(u.run_key, mark.told) for u in units for mark in u.marks if isinstance(mark, Announce)]
     return (
-        [run_key for run_key, _ in told],
+        _numbers(run_key for run_key, _ in told),
         [announced.kind_of(one) for _, one in told],
         [announced.write(one) for _, one in told],
     )
 
 
-def _columns(units: Sequence[Unit]) -> tuple[list[Any], ...]:
+def _columns(units: Sequence[Unit]) -> tuple[Array, ...]:
     """Run key, seq, and bytes of all entries."""
     entries = [entry for unit in units for entry in unit.entries]
-    keys = [unit.run_key for unit in units for _ in unit.entries]
-    return (keys, [e.seq for e in entries], *_bytes_of(entries))
+    keys = _numbers(unit.run_key for unit in units for _ in unit.entries)
+    return (keys, _numbers(e.seq for e in entries), *_bytes_of(entries))
 
 
 def _bytes_of(entries: Sequence[Entry]) -> tuple[list[Any], ...]:

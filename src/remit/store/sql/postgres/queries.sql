@@ -37,21 +37,22 @@ run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch
 -- The proposed row carries the unit: post_head = the old head, post_seq -1 = wherever lane post ends, epoch -1 = no
 -- lease, status '' = as it is, lease_until 1 = give the lease back. It is never inserted: a run that is deleted in
 -- between divides by zero, and nothing is written.
+-- Arrays of numbers come as text, which a client writes faster than it encodes each element.
 -- $16: journals that a unit is fenced by. They are locked before any run: rows are moved when all of them are sorted.
 -- `fair`, here and below: a row that many share is never free for who wants to move it. So all of them pass a lock at
 -- which they stand in line. Its first number is `remi` in ASCII, its second the journal.
 WITH fair AS MATERIALIZED (
-  SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($16::int8[]) AS f(key)
+  SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($16::text::int8[]) AS f(key)
 ), authority AS MATERIALIZED (
-  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($16::int8[]) AND (SELECT count(*) FROM fair) >= 0
+  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($16::text::int8[]) AND (SELECT count(*) FROM fair) >= 0
   ORDER BY run_key FOR SHARE
 ), won AS (
   INSERT INTO remit.run AS r ({run_row})
   OVERRIDING SYSTEM VALUE
   SELECT u.run_key, '', '', 0, '', '', coalesce(u.status, ''), coalesce(u.code, ''), false, 0, 0,
     u.head_after, u.seq_after, u.head_before, coalesce(u.post_seq, -1), u.epoch, NULL, coalesce(u.release, 0)
-  FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[], $5::int8[], $6::text[], $7::text[], $8::int8[],
-      $17::int8[], $18::int8[], $19::int8[])
+  FROM unnest($1::text::int8[], $2::bytea[], $3::bytea[], $4::text::int8[], $5::text::int8[], $6::text[], $7::text[], $8::text::int8[],
+      $17::text::int8[], $18::text::int8[], $19::text::int8[])
     AS u(run_key, head_before, head_after, seq_after, epoch, status, code, release, fence_key, fence_seq, post_seq)
   WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
     AND (u.fence_key IS NULL OR u.fence_seq = (SELECT a.seq FROM authority a WHERE a.run_key = u.fence_key))
@@ -69,7 +70,7 @@ WITH fair AS MATERIALIZED (
 ), kept AS (
   INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
   SELECT e.run_key, 0, e.seq, e.header, e.body, e.salt, e.value
-  FROM unnest($10::int8[], $11::int8[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[])
+  FROM unnest($10::text::int8[], $11::text::int8[], $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[])
     AS e(run_key, seq, header, body, salt, value)
   WHERE (e.run_key IN (SELECT run_key FROM won)) IS TRUE
 )
@@ -92,7 +93,7 @@ SELECT run_key FROM won;
   INSERT INTO remit.outbox (tenant, run, kind, data, at)
   SELECT (SELECT w.tenant FROM won w WHERE w.run_key = a.run_key), (SELECT w.run FROM won w WHERE w.run_key = a.run_key),
     a.kind, a.data, coalesce($9::int8, {clock})
-  FROM unnest($20::int8[], $21::text[], $22::bytea[]) WITH ORDINALITY AS a(run_key, kind, data, place)
+  FROM unnest($20::text::int8[], $21::text[], $22::bytea[]) WITH ORDINALITY AS a(run_key, kind, data, place)
   WHERE (SELECT count(*) FROM numbered) > 0 AND (a.run_key IN (SELECT run_key FROM won)) IS TRUE
   ORDER BY a.place
 )
@@ -119,7 +120,7 @@ WITH won AS (
   INSERT INTO remit.run AS r ({run_row})
   OVERRIDING SYSTEM VALUE
   SELECT u.run_key, '', '', 0, '', '', '', '', false, 0, 0, u.head_before, 0, u.head_after, u.seq_after, 0, NULL, 0
-  FROM unnest($1::int8[], $2::bytea[], $3::bytea[], $4::int8[]) AS u(run_key, head_before, head_after, seq_after)
+  FROM unnest($1::text::int8[], $2::bytea[], $3::bytea[], $4::text::int8[]) AS u(run_key, head_before, head_after, seq_after)
   WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
   ORDER BY u.run_key
   ON CONFLICT (run_key) DO UPDATE SET post_head = excluded.post_head, post_seq = excluded.post_seq
@@ -129,7 +130,7 @@ WITH won AS (
 ), kept AS (
   INSERT INTO remit.entry (run_key, lane, seq, header, body, salt, value)
   SELECT e.run_key, 1, e.seq, e.header, e.body, e.salt, e.value
-  FROM unnest($5::int8[], $6::int8[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[])
+  FROM unnest($5::text::int8[], $6::text::int8[], $7::bytea[], $8::bytea[], $9::bytea[], $10::bytea[])
     AS e(run_key, seq, header, body, salt, value)
   WHERE (e.run_key IN (SELECT run_key FROM won)) IS TRUE
 )
