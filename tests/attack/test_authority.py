@@ -260,6 +260,37 @@ async def test_a_run_remembers_how_long_the_directory_was(lasting: Storage):  # 
         assert (await office.go(rt)).waits_for == "approval"
 
 
+async def test_no_word_is_taken_up_under_a_directory_whose_end_is_gone(lasting: Storage):  # proves: GATE-5, FX-9
+    """That she was disabled is cut off with the row's head, and the run is cancelled: nobody hears her all the same."""
+    office, vault = Office(remit.Rule()), Vault(lasting.make(None))
+    office.effect = {"doubt": "resend", "sink": "dedupes"}
+
+    def lose(order: Any, key: str) -> None:
+        raise ConnectionError("no answer")
+
+    office.body = lose
+    async with lasting.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="trust me")
+        await rt.set_policy({"version": "1", "approvals": {"pay": {"roles": ["cfo"], "within": "1h"}}}, by=ROOT)
+        await rt.disable(DORA, by=ROOT)
+        assert (await office.go(rt)).status == "in_doubt"
+        assert (await rt.show(RUN)).view.reach.authority == 7
+    whole = (await vault.read())[AUTHORITY]
+    wrong = copy.deepcopy(whole)
+    gone = wrong.main.pop()
+    wrong.row |= {"head": bytes.fromhex(HEADER.read(gone.header).prev), "seq": wrong.row["seq"] - 1}
+    await vault.write({AUTHORITY: wrong})
+
+    async with lasting.open() as rt:
+        assert (await rt.cancel(RUN, by=ROOT)).status == "in_doubt"
+        assert [effect.state for effect in await rt.effects(RUN)] == ["in_doubt"]
+    await vault.write({AUTHORITY: whole})
+    async with lasting.open() as rt:
+        assert (await rt.cancel(RUN, by=ROOT)).status == "in_doubt"
+
+
 async def test_a_run_remembers_how_much_was_posted_when_it_was_judged(
     lasting: Storage, clock: MovedClock
 ):  # proves: LOG-4

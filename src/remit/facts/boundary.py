@@ -91,6 +91,11 @@ class Boundary:
         """The newest question of a call, whatever became of it."""
         return self._asked_last.get(call)
 
+    def last_word(self, effect: EffectView) -> Resolved | None:
+        """What was said last of what became of an effect: only that may count."""
+        words = self.resolved.get(effect.intention)
+        return words[-1] if words else None
+
     def reserved(self, scope: str, *, without: str) -> int:
         """What this run's effects took of a ceiling, but for one call: of those that happened, or may have."""
         own = self.effects.get(without)

@@ -54,8 +54,8 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         wish.times_sent_again += 1
         wish.is_sent_again = True
         return True
-    elif words := attempt.boundary.resolved.get(view.intention):
-        why = f"{words[-1].by} said what became of it, and may not say so any more"
+    elif told := attempt.boundary.last_word(view):
+        why = f"{told.by} said what became of it, and may not say so any more"
     if view.intention in turn.host.outstanding:
         why = "its call has not returned in this process, and may still do it"
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)

@@ -16,8 +16,9 @@ from remit.engine.boundary.port import Answered
 from remit.engine.boundary.question import is_shared
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
-from remit.engine.process.standing import look
+from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.posts import read_post
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
@@ -65,20 +66,23 @@ async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -
 async def take_words(host: Host, attempt: Attempt) -> None:
     """Settle what people found out. It needs none of the run's code, which may not come there any more.
 
-    Raises AuthorityUnreadable, and what `look` raises.
+    Raises AuthorityUnreadable, also where the run was judged by more of the directory than there is, in which whoever
+    said so may have been disabled; and what `look` raises. AttemptClosed where lane post can't be read.
     """
+    check_not_behind(host, attempt.view)
     for name in attempt.boundary.in_doubt:
         while True:
             try:
                 await take_word(host, attempt, attempt.boundary.effects[name])
                 break
-            except Moved:
-                await look(host)
+            except Moved as moved:
+                await (read_post(host, attempt) if moved.what == "post" else look(host))
 
 
 async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:
     """Settle one effect as somebody said who may say so now; whether there is such a word. Raises Moved: look again.
 
+    Written only while nothing was posted since: a word that came meanwhile was taken because this one did not count.
     Whether the outcome they gave fits its type is found when it is read. Nobody's word counts while the call has not
     returned in this process.
     """
@@ -91,19 +95,22 @@ async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:
         value = detail(f"{told.by} said so")
     settled = EffectSettled(found="person", item=told.item, state=told.fact.state)
     marks = () if settled.state == "ok" else released(view)
-    conditions = Conditions(fence=host.standing.fence, marks=marks)
+    conditions = Conditions(fence=host.standing.fence, post_seq=attempt.post_seq, marks=marks)
     await attempt.append_if([attempt.writer.draft(settled, name=view.name, value=value)], conditions)
     attempt.parking.wake()
     return True
 
 
 def word_on(host: Host, attempt: Attempt, view: EffectView) -> Resolved | None:
-    """The first word about an effect in doubt that counts, by the directory that is known now."""
-    if view.intention in host.outstanding:
+    """The last word about an effect in doubt, where it counts by the directory that is known now.
+
+    One before it is over, whoever may speak again: the last was taken because that one did not count any more.
+    """
+    told = attempt.boundary.last_word(view)
+    if told is None or view.intention in host.outstanding:
         return None
-    authority, opened = host.standing.authority, attempt.view.opened
-    words = attempt.boundary.resolved.get(view.intention, ())
-    return next((told for told in words if objection(authority, opened, view, told.by) is None), None)
+    refused = objection(host.standing.authority, attempt.view.opened, view, told.by)
+    return told if refused is None else None
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:

@@ -48,9 +48,9 @@ async def resolve(
             raise Refused(f"{call!r} of run {run!r} {state_now}; nothing was done.", code="doubt.absent", hint=_SEE)
         if (refused := objection(authority, opened, effect, by)) is not None:
             raise refused
-        for told in found.view.boundary.resolved.get(effect.intention, ()):
-            if objection(authority, opened, effect, told.by) is None:
-                raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=_SEE)
+        told = found.view.boundary.last_word(effect)
+        if told is not None and objection(authority, opened, effect, told.by) is None:
+            raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=_SEE)
         if found.row.worker not in (None, dead):  # as of the journal that this is judged by, in which a call may begin
             raise Refused(f"A worker is at {call!r}; nothing was done.", code="doubt.under_way", hint="Wait for it.")
         if effect.intention in host.outstanding:

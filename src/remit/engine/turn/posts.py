@@ -6,8 +6,10 @@ its own process, or by a commit that found the lane longer than it had been read
 
 from __future__ import annotations
 
+from remit.engine.process.host import Host
 from remit.engine.process.journal import check_whose, read_journal
 from remit.engine.process.outcome import detail_of
+from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.halt import Ended, ended
 from remit.engine.turn.turn import Turn
 from remit.errors import RemitError, Tampered
@@ -21,14 +23,19 @@ async def notice(turn: Turn) -> None:
     Raises AttemptClosed where it can't be read or does not verify: then nothing goes on.
     """
     attempt = turn.attempt
-    try:
-        await _read(turn)
-    except RemitError as exc:
-        attempt.lost(exc)
+    await read_post(turn.host, attempt)
     cancel = attempt.boundary.cancel
     if cancel is not None and attempt.settles_for is None:
         attempt.halt(cancelled(cancel))
     attempt.parking.wake()
+
+
+async def read_post(host: Host, attempt: Attempt) -> None:
+    """Read lane `post` again, and nothing more. Raises AttemptClosed where it can't be read or does not verify."""
+    try:
+        await _read(host, attempt)
+    except RemitError as exc:
+        attempt.lost(exc)
 
 
 def cancelled(cancel: Cancelled) -> Ended:
@@ -38,8 +45,7 @@ def cancelled(cancel: Cancelled) -> Ended:
     return ended("cancelled", words, item=cancel.item)
 
 
-async def _read(turn: Turn) -> None:
-    attempt, host = turn.attempt, turn.host
+async def _read(host: Host, attempt: Attempt) -> None:
     read_before = attempt.post_seq  # now: who is told meanwhile may read more, and be answered first
     stored = await host.store.read_run(attempt.lease.run_key)
     if stored is None:

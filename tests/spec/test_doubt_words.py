@@ -1,0 +1,119 @@
+"""Words about doubts: only what was said last may count, and it is taken only while nobody said more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+import remit
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Claim, RunRow, Unit
+from tests.spec.conftest import Storage
+from tests.spec.test_doubt_people import code_of, in_doubt
+from tests.support.office import DEREK, DORA, ROOT, RUN
+
+
+async def _disable(rt: remit.Runtime) -> None:
+    await rt.disable(DORA, by=ROOT)
+
+
+async def _enable(rt: remit.Runtime) -> None:
+    await rt.enable(DORA, by=ROOT)
+
+
+async def _revoke(rt: remit.Runtime) -> None:
+    await rt.revoke(DORA, "director", by=ROOT)
+
+
+async def _grant(rt: remit.Runtime) -> None:
+    await rt.grant(DORA, "director", by=ROOT)
+
+
+Act = Callable[[remit.Runtime], Awaitable[None]]
+
+
+@pytest.mark.parametrize(("lapse", "back"), [(_disable, _enable), (_revoke, _grant)])
+async def test_a_word_that_another_stands_in_place_of_does_not_come_back(
+    storage: Storage, lapse: Act, back: Act
+):  # proves: FX-9, FX-11
+    """Dora's word was void when Derek's was taken. That she may speak again takes nothing back of his."""
+    async with storage.open() as rt:
+        office = await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="nothing on Friday's statement")
+        await lapse(rt)
+        await rt.resolve(RUN, "pay", "ok", by=DEREK, evidence="it is on Monday's statement", outcome="receipt 5")
+        await back(rt)
+        assert await code_of(rt, DORA) == "doubt.resolved"
+        assert (await office.go(rt)).value == "receipt 5"
+        (effect,) = await rt.effects(RUN)
+        assert (effect.told_by, effect.calls, len(office.sent)) == (DEREK, 1, 1)
+
+
+async def test_a_word_that_does_not_count_lets_no_earlier_one_count(storage: Storage):  # proves: FX-9, FX-11
+    async with storage.open() as rt:
+        office = await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="nothing on Friday's statement")
+        await _disable(rt)
+        await rt.resolve(RUN, "pay", "ok", by=DEREK, evidence="it is on Monday's statement", outcome="receipt 5")
+        await _enable(rt)
+        await rt.disable(DEREK, by=ROOT)
+        outcome = await office.go(rt)
+        assert outcome.status == "in_doubt" and f"{DEREK} said what became of it" in outcome.reason
+        await rt.resolve(RUN, "pay", "ok", by=DORA, evidence="now I see it", outcome="receipt 5")
+        assert (await office.go(rt)).value == "receipt 5"
+    assert len(office.sent) == 1
+
+
+class Slow(MemoryStore):
+    """A post waits on its way until somebody took the run over, and something more happens before that one looks."""
+
+    is_slow = False
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_its_way, self.arrives = asyncio.Event(), asyncio.Event()
+
+    async def append(self, unit: Unit) -> None:
+        if self.is_slow and unit.lane == "post":
+            self.is_slow = False
+            self.on_its_way.set()
+            await self.arrives.wait()
+        await super().append(unit)
+
+    async def claim(self, claim: Claim) -> RunRow | None:
+        held, meanwhile = await super().claim(claim), self.meanwhile
+        if meanwhile is not None:
+            self.meanwhile = None
+            await meanwhile()
+        return held
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["gone on with", "cancelled"])
+async def test_a_word_that_came_while_another_was_looked_at_is_the_one(is_cancelled: bool):  # proves: FX-9, FX-11
+    """What was read when the turn began is not the last any more, although it may count once again."""
+    store = Slow()
+    async with remit.open(store) as rt, remit.open(store) as beside:
+        office = await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="nothing on Friday's statement")
+        await _disable(rt)
+        if is_cancelled:
+            assert (await rt.cancel(RUN, by=ROOT)).status == "in_doubt"
+        store.is_slow = True
+        told: dict[str, Any] = {"by": DEREK, "evidence": "it is on Monday's statement", "outcome": "receipt 5"}
+        saying = asyncio.create_task(beside.resolve(RUN, "pay", "ok", **told))
+        await store.on_its_way.wait()
+
+        async def arrive() -> None:
+            store.arrives.set()
+            await saying
+            await _enable(beside)
+
+        store.meanwhile = arrive
+        outcome = await office.go(rt)
+        assert outcome.status == ("cancelled" if is_cancelled else "completed")
+        (effect,) = await rt.effects(RUN)
+        assert (effect.told_by, effect.outcome, len(office.sent)) == (DEREK, "receipt 5", 1)
