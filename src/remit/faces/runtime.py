@@ -14,14 +14,18 @@ from __future__ import annotations
 import asyncio
 import builtins
 import shlex
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from remit.authority.directory import LOCAL
+from remit.authority.policy import policy_digest, policy_from
 from remit.clock import Clock
 from remit.engine.declared.flow import Flow
 from remit.engine.people.cancelling import cancel
+from remit.engine.people.deciding import Ask
 from remit.engine.people.recount import recount
+from remit.engine.people.voiding import voided_by
 from remit.engine.process import incidents
 from remit.engine.process.admit import Found, Order, check_flow, check_order, find, open_run, read_stored
 from remit.engine.process.host import WholeClock
@@ -37,6 +41,7 @@ from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.machine import Status
 from remit.facts.names import check_id, check_principal
+from remit.facts.rules import PolicyPin
 from remit.facts.value import Codec
 from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
@@ -169,6 +174,14 @@ class Runtime(People):
         host, flow = self._ready(), _checked(flow)
         return await judge_dry(host, flow, await find(host, id))
 
+    async def voided_by(self, policy: Mapping[str, Any] | PolicyPin) -> builtins.list[Ask]:
+        """Questions that setting this policy would void: open ones, and those with a yes that nothing used yet.
+
+        Each is bound to the policy it was asked under, so any other one voids it, and it is asked anew. Reads the
+        newest 1,000 runs whole. Raises Refused `policy.*`.
+        """
+        return await voided_by(self._ready(), policy_digest(policy_from(policy)))
+
     # -- setting right ----------------------------------------------------------------------------------------------
 
     async def lift(self, id: str, *, by: str, reason: str) -> None:
@@ -199,6 +212,7 @@ class Runtime(People):
     explain_sync = twin(explain)
     why_sync = twin(why)
     judge_sync = twin(judge)
+    voided_by_sync = twin(voided_by)
     cancel_sync = twin(cancel)
     lift_sync = twin(lift)
     doctor_sync = twin(doctor)

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 from rich.console import Group
 
 from remit.authority.directory import Authority
 from remit.authority.policy import policy_difference, policy_from_toml, unheard_of
-from remit.errors import Refused, RemitError
+from remit.engine.people.deciding import Ask
+from remit.errors import Refused, RemitError, RunAbsent
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, app, command, nothing, taking
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice
 from remit.faces.cli.target import effects_of
-from remit.faces.documents import policy_document
+from remit.faces.documents import Document, policy_document
 from remit.faces.runtime import Runtime
 from remit.faces.written import text_of
-from remit.facts.names import check_principal
+from remit.facts.names import AUTHORITY, check_principal
 from remit.facts.rules import PolicyPin
 
 policy = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,9 +72,12 @@ def set_(
         pin, known = given
         authority = await rt.authority()
         changes = policy_difference(authority.policy, pin)
+        voided = await rt.voided_by(pin) if changes else []
+        is_namesake = await _is_namesake(rt, pin)
         unknown = _unheard_of(pin, known | await rt.effect_names())
         if not voice.is_json:
-            voice.answer(None, _changes(changes), *_told(unknown, "no run here, nor a flow that was named,"))
+            beside = _told(unknown, "no run here, nor a flow that was named,")
+            voice.answer(None, _changes(changes), *_voided(voided), *_namesake(pin, is_namesake), *beside)
         if not is_yes and not voice.is_attended:
             raise Refused(
                 "Nobody sits at a terminal to say yes to that; nothing was done.",
@@ -83,7 +89,9 @@ def set_(
             return Exit.REFUSED
         version = await rt.set_policy(pin, by=by, reason=reason, over=authority.policy_digest)
         told = cell(f"Policy {pin.version} holds, from version {version} of the directory on.")
-        voice.answer(policy_document(pin) | {"authority": version, "changes": changes, "unheard_of": unknown}, told)
+        document = policy_document(pin) | {"authority": version, "changes": changes, "unheard_of": unknown}
+        document |= {"voided": [_voided_document(ask) for ask in voided], "is_namesake": is_namesake}
+        voice.answer(document, told)
         return Exit.OK
 
     act(manner, ask, first=first, may_create=True)
@@ -105,6 +113,42 @@ def check(manner: Manner, file: FileArgument, flows: FlowsOption = None) -> None
 
 def _read(file: Path) -> PolicyPin:
     return policy_from_toml(text_of(file, code="policy.file"))
+
+
+async def _is_namesake(rt: Runtime, pin: PolicyPin) -> bool:
+    """Whether another policy was ever set here under this one's version."""
+    try:
+        lines = (await rt.explain(AUTHORITY)).timeline.lines
+    except RunAbsent:
+        return False
+    told = [one.body["policy"] for one in lines if one.kind == "PolicySet" and one.is_verified]
+    return any(each["version"] == pin.version and each != msgspec.to_builtins(pin) for each in told)
+
+
+def _voided(asks: list[Ask]) -> list[Shown]:
+    """Of whose work is undone, before it is."""
+    if not asks:
+        return []
+    approved = sum(ask.state == "approved" for ask in asks)
+    told = " and ".join(_counted(asks, approved))
+    tail = "it is asked anew" if len(asks) == 1 else "each is asked anew"
+    return [cell(f"Setting it voids {told}; {tail} when its run goes on.", "bold yellow")]
+
+
+def _counted(asks: list[Ask], approved: int) -> Iterator[str]:
+    if waiting := len(asks) - approved:
+        yield f"{waiting:,} open question{'s' if waiting > 1 else ''}"
+    if approved:
+        yield f"{approved:,} yes{'es' if approved > 1 else ''} that nothing used yet"
+
+
+def _voided_document(ask: Ask) -> Document:
+    return {"ask": ask.id, "run": ask.run, "call": ask.call, "state": ask.state}
+
+
+def _namesake(pin: PolicyPin, is_namesake: bool) -> list[Shown]:
+    words = f"Another policy was called {pin.version} before; `remit explain remit:authority` tells them apart."
+    return [cell(words, "yellow")] if is_namesake else []
 
 
 def _unheard_of(pin: PolicyPin, known: set[str]) -> dict[str, str]:

@@ -6,10 +6,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
+
+from remit.authority.policy import policy_difference, policy_digest
 from remit.faces.cli.say import span, time_of, whose
 from remit.faces.documents import words_of
 from remit.faces.spoken import evidence_of
 from remit.facts.names import RESERVED_PREFIX
+from remit.facts.rules import PolicyPin
 from remit.facts.timeline import Line
 
 Told = tuple[str, bool]  # the words, and whether they tell the entry's value already
@@ -103,7 +107,14 @@ def _given(value: bytes | None) -> str:
 
 
 def _set(one: Line) -> Told:
-    return _posted(f"set policy {one.body['policy']['version']}", one)
+    """Which policy, by its digest as well: two may bear one version. Then all that it says."""
+    try:
+        pin = msgspec.convert(one.body["policy"], PolicyPin)
+    except msgspec.ValidationError:  # a newer version wrote it, with rules that this one does not know
+        return _posted(f"set policy {one.body['policy']['version']}", one)
+    _, *rules = policy_difference(None, pin)
+    said = "; ".join(rule.removeprefix("+ ") for rule in rules) or "no rule"
+    return _posted(f"set policy {pin.version} ({_short(policy_digest(pin))}: {said})", one)
 
 
 def _on(does: str) -> Callable[[Line], Told]:

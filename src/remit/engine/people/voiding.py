@@ -1,0 +1,29 @@
+"""Voiding: which questions and unused yeses another policy would void.
+
+Both are bound to the policy that held when they were asked, whatever it says about their effect, so
+that setting any other one sends all of them back to people. Whoever sets it is told before.
+"""
+
+from __future__ import annotations
+
+from remit.engine.people.deciding import Ask, shown
+from remit.engine.people.newest import newest
+from remit.engine.process.host import Host
+from remit.facts.machine import ENDED
+from remit.facts.view import RunView
+
+
+async def voided_by(host: Host, policy: str) -> list[Ask]:
+    """Questions of the newest runs that are open or have a yes that nothing used yet, and would hold no longer.
+
+    policy: digest of the one that is to be set. A no stands whatever is set, and what is past its time is over anyway.
+    """
+    found: list[Ask] = []
+    async for view in newest(host):
+        if not isinstance(view, RunView) or view.status in ENDED:
+            continue
+        for ask in view.boundary.asks.values():
+            is_over = host.clock.latest() > ask.asked.until
+            if ask.state in ("open", "approved") and not is_over and ask.asked.bound.policy != policy:
+                found.append(shown(view, ask))
+    return found

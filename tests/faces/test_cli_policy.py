@@ -1,0 +1,70 @@
+"""Setting a policy, as the operator sees it: what it undoes, what of it holds for nothing, and which one is which."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remit.facts.names import AUTHORITY
+from tests.faces.test_cli_people import BUY, FLOWS
+from tests.support.command import Desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    (tmp_path / "flows.py").write_text(FLOWS)
+    for who, role in (("agent:buyer", "buyer"), ("user:dana", "buyer"), ("user:kim", "director")):
+        desk("grant", who, role, "--by", "user:ops")
+    return desk
+
+
+def written(desk: Desk, text: str) -> str:
+    (desk.folder / "policy.toml").write_text(text)
+    return "policy.toml"
+
+
+def set_(desk: Desk, text: str) -> Any:
+    return desk.json("policy", "set", written(desk, text), "--by", "user:ops", "--yes")
+
+
+# -- what it undoes ----------------------------------------------------------------------------------------------------
+
+
+def test_whoever_sets_a_policy_is_told_which_questions_and_yeses_it_voids(desk: Desk):  # proves: APR-5
+    for run in ("r-1", "r-2", "r-3"):
+        desk(*BUY, "--id", run, "--input", '"Acme"', exits=8)
+    asks = {ask["run"]: ask["id"] for ask in desk.json("inbox")}
+    desk("approve", asks["r-2"], "--by", "user:kim", "--yes")
+    desk("deny", asks["r-3"], "--by", "user:kim", "--yes")  # a no stands whatever is set
+    shown = desk("policy", "set", written(desk, 'version = "1"\n'), "--by", "user:ops", "--yes")
+    told = "Setting it voids 1 open question and 1 yes that nothing used yet; each is asked anew when its run goes on."
+    assert told in " ".join(shown.split())
+
+    desk("resume", "r-2", "flows:buy", exits=8)
+    assert desk.json("ask", asks["r-2"])["state"] == "void"
+    voided = {(one["run"], one["state"]) for one in set_(desk, 'version = "2"\n')["voided"]}
+    assert voided == {("r-1", "open"), ("r-2", "open")}
+
+
+def test_what_nobody_waits_for_is_not_told(desk: Desk):
+    desk(*BUY, "--id", "r", "--input", '"Acme"', exits=8)
+    desk("cancel", "r", "--by", "user:ops")
+    assert set_(desk, 'version = "1"\n')["voided"] == []
+    assert "void" not in desk("policy", "set", written(desk, 'version = "2"\n'), "--by", "user:ops", "--yes")
+
+
+# -- which one is which ------------------------------------------------------------------------------------------------
+
+
+def test_two_policies_of_one_version_are_told_apart(desk: Desk):
+    assert not set_(desk, 'version = "5"\nforbid = ["wire"]\n')["is_namesake"]
+    shown = desk("policy", "set", written(desk, 'version = "5"\nforbid = ["gamble"]\n'), "--by", "user:ops", "--yes")
+    assert "Another policy was called 5 before" in shown
+    assert set_(desk, 'version = "5"\nforbid = ["wire"]\n')["is_namesake"]
+    sets = [line for line in desk("explain", AUTHORITY, columns=160).splitlines() if "PolicySet" in line]
+    assert ["forbid wire" in line for line in sets] == [True, False, True]
+    digest = desk.json("policy")["digest"]
+    assert [digest[:8] in line for line in sets] == [True, False, True]
