@@ -7,6 +7,7 @@ where it left a doubt, a real turn ends that doubt beside the flow.
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,114 @@ async def test_a_store_that_is_only_read_refuses_all_that_is_not_listed_as_readi
     for name in methods - READS:
         with pytest.raises(AssertionError, match=name):
             getattr(store, name)
+
+
+# -- what a turn then does ---------------------------------------------------------------------------------------------
+
+
+class Bank:
+    """Where payments land. calls: how often it was asked to pay. answers: whether it says so."""
+
+    def __init__(self) -> None:
+        self.calls, self.answers = 0, False
+
+    def pays(self, **declared: Any) -> remit.Effect[str]:
+        @remit.effect(name="pay", **declared)
+        async def pay(request: int, *, key: str) -> str:
+            self.calls += 1
+            if not self.answers:
+                raise ConnectionError("no answer")
+            return "paid"
+
+        return pay
+
+
+@remit.effect
+async def notify(request: int, *, key: str) -> str:
+    return "told"
+
+
+ASKED = remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=1)))
+
+
+@pytest.mark.parametrize("rule", [ASKED, remit.Rule()], ids=["asked", "in doubt"])
+async def test_code_that_comes_to_another_call_first_is_refused_dry_as_it_is_refused(
+    rule: remit.Rule,
+):  # proves: RUN-17
+    bank = Bank()
+    pay = bank.pays()
+    contract = Contract(version="1", resume="anyone", effects={"pay": rule, "notify": remit.Rule()})
+
+    @remit.flow(contract=contract, name="f")
+    async def before(run: remit.Run) -> None:
+        await run.effect(pay, 1)
+
+    @remit.flow(contract=contract, name="f")
+    async def after(run: remit.Run) -> None:
+        await run.effect(notify, 1)
+        await run.effect(pay, 1)
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(before, id="r")).status in ("waiting", "in_doubt")
+        told = await rt.check("r", after)
+        with pytest.raises(remit.DefinitionIncompatible) as judged:
+            await rt.judge("r", after)
+        with pytest.raises(remit.DefinitionIncompatible) as ran:
+            await rt.run(after, id="r")
+
+    assert (told.fit, told.recorded, told.asked) == ("incompatible", ("pay",), ("notify",))
+    assert judged.value.message == ran.value.message == told.reason
+
+
+def paying(pay: remit.Effect[str]) -> remit.Flow[Any]:
+    @remit.flow(contract=OPEN, name="f")
+    async def flow(run: remit.Run) -> str:
+        paid = await run.effect(pay, 1)
+        return await run.effect(notify, 2) if paid == "paid" else paid
+
+    return flow
+
+
+@pytest.mark.parametrize(("word", "call"), [("did_not_happen", "pay"), ("ok", "notify")])
+async def test_what_a_person_said_holds_dry_as_it_will(
+    word: Any, call: str, storage: Storage
+):  # proves: RUN-17, GATE-9
+    bank = Bank()
+    flow = paying(bank.pays())
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by="user:root")
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        given = {"outcome": "paid"} if word == "ok" else {}
+        await rt.resolve("r", "pay", word, by="user:dana", evidence="the bank says so", **given)
+        before = await rt.read("r")
+        judged, told = await rt.judge("r", flow), await rt.check("r", flow)
+        assert await rt.read("r") == before
+
+        assert (judged.call, judged.verdict.decision, told.call) == (call, "resume", call)
+        assert judged.first == (f"pay is settled as {word}, as user:dana said",)
+        bank.answers = True
+        assert (await rt.run(flow, id="r")).status == "completed"
+        assert bank.calls == (2 if word == "did_not_happen" else 1)
+
+
+async def test_what_is_sent_again_by_rule_is_judged_dry_as_that(storage: Storage):  # proves: RUN-17, GATE-9
+    bank = Bank()
+    flow = paying(bank.pays(doubt="resend", sink="dedupes"))
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        calls = bank.calls
+        judged = await rt.judge("r", flow)
+        assert bank.calls == calls
+        assert (judged.call, judged.verdict.decision) == ("pay", "resume")
+        assert judged.first == ("pay is sent again under its key",)
+        bank.answers = True
+        assert (await rt.run(flow, id="r")).status == "completed"
+        assert bank.calls == calls + 1
+
+
+async def test_a_doubt_that_only_a_person_can_end_stands_dry(storage: Storage):  # proves: RUN-17, GATE-9
+    flow = paying(Bank().pays())
+    async with storage.open() as rt:
+        await rt.run(flow, id="r")
+        judged = await rt.judge("r", flow)
+        assert (judged.call, judged.verdict.code, judged.first) == ("pay", "duplicates_in_doubt", ())

@@ -179,6 +179,7 @@ def judged_document(found: Judged) -> Document:
         "call": found.call or None,
         "decision": found.verdict.decision,
         "code": found.verdict.code,
+        "first": list(found.first),
         "findings": [
             msgspec.to_builtins(finding) | {"ok": finding.ok, "seen": seen, "required": required}
             for finding, seen, required in found.told()

@@ -169,7 +169,7 @@ class Runtime(People):
     async def judge(self, id: str, flow: Flow[Any]) -> Judged:
         """What the gate would say of that run now, by this code. Runs no step, calls no effect, writes nothing.
 
-        Raises Refused `run.ended` of a run that is over.
+        Raises Refused `run.ended` of a run that is over, and DefinitionIncompatible as a turn of this code would.
         """
         host, flow = self._ready(), _checked(flow)
         return await judge_dry(host, flow, await find(host, id))

@@ -45,12 +45,12 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     why = ""
     if not _is_same_other_side(effect, view):
         why = "the code talks to another connector or version since, which can't know of it"
-    elif effect.doubt == "probe" and view.intention not in wish.probed:
+    elif is_probed(wish, view):
         wish.probed.add(view.intention)
         why = await _probe(turn, wish, view)
         if attempt.boundary.effects[wish.name].settled is not None:
             return False
-    elif effect.doubt == "resend" and wish.times_sent_again < RESENDS_MAX and attempt.settles_for is None:
+    elif is_due_again(turn, wish, view):
         wish.times_sent_again += 1
         wish.is_sent_again = True
         return True
@@ -60,6 +60,22 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         why = "its call has not returned in this process, and may still do it"
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
     return False
+
+
+def is_due_again(turn: Turn, wish: Wish, view: EffectView) -> bool:
+    """Whether its rule sends it again now, where nobody said what became of it."""
+    effect = wish.effect
+    if not isinstance(effect, Effect) or effect.doubt != "resend" or not _is_same_other_side(effect, view):
+        return False
+    return wish.times_sent_again < RESENDS_MAX and turn.attempt.settles_for is None
+
+
+def is_probed(wish: Wish, view: EffectView) -> bool:
+    """Whether its rule asks the other side now, where nobody said what became of it."""
+    effect = wish.effect
+    if not isinstance(effect, Effect) or effect.doubt != "probe" or not _is_same_other_side(effect, view):
+        return False
+    return view.intention not in wish.probed
 
 
 def _is_same_other_side(effect: Effect[Any], view: EffectView) -> bool:

@@ -1,8 +1,9 @@
 """Judging dry: what the gate would say now, without changing anything.
 
 The flow's own code is rehearsed up to the call that comes next; where that is one of the
-boundary, the question is the very one that would be asked. Evidence is not taken again, and what
-is not built into the journal yet is not written.
+boundary, the question is the very one that would be asked. What people said about doubts holds in here as
+a turn would settle it, and what its rule sends again is judged as that. Evidence is not taken again, nobody
+outside is asked, and nothing is written.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ from typing import Any
 
 from remit.authority.describe import describe
 from remit.authority.gate import judge
+from remit.engine.boundary.doubt import is_due_again, is_probed
 from remit.engine.boundary.question import question_of, resume_question
 from remit.engine.declared.flow import Flow
 from remit.engine.process.admit import Found, check_flow
 from remit.engine.process.host import Host
 from remit.engine.process.standing import check_not_behind, glance
 from remit.engine.runs.rehearsal import rehearse_to
+from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import Wish
 from remit.errors import Refused
 from remit.facts.judgement import Finding, Question, Verdict
 from remit.facts.machine import ENDED
@@ -26,12 +30,16 @@ from remit.facts.machine import ENDED
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A verdict with its question. call: the boundary call that comes next; "" for a plain resume."""
+    """A verdict with its question. call: the boundary call that comes next; "" for a plain resume.
+
+    first: what a turn does before it asks this, in words: settles what somebody said, sends again, asks outside.
+    """
 
     run: str
     call: str
     question: Question
     verdict: Verdict
+    first: tuple[str, ...] = ()
 
     def told(self) -> list[tuple[Finding, str, str]]:
         """Each finding with what was seen and what is required, in order."""
@@ -39,7 +47,11 @@ class Judged:
 
 
 async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
-    """What the gate would say of this run. Raises FlowMismatch, AuthorityUnreadable, Refused `run.ended`."""
+    """What the gate would say of this run.
+
+    Raises FlowMismatch, AuthorityUnreadable, Refused `run.ended`; and where a turn that the gate lets go on would raise
+    because the code does not go on with the journal, the same.
+    """
     view = found.view
     check_flow(view, flow)
     if view.status in ENDED:
@@ -53,5 +65,25 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     check_not_behind(host, found.view)
     rehearsed = await rehearse_to(host, flow, found)
     wish, turn = rehearsed.wish, rehearsed.turn
-    question = resume_question(turn) if wish is None else await question_of(turn, wish)
-    return Judged(view.identity.run, "" if wish is None else wish.name, question, judge(question))
+    first = [f"{name} is settled as {told.fact.state}, as {told.by} said" for name, told in rehearsed.settled.items()]
+    plain = resume_question(turn)
+    may_go_on = judge(plain).decision == "resume"
+    if wish is None:
+        if rehearsed.stopped is not None and may_go_on:
+            raise rehearsed.stopped
+        return Judged(view.identity.run, "", plain, judge(plain), tuple(first))
+    if may_go_on:
+        first += _ends_doubt(turn, wish)
+    question = await question_of(turn, wish)
+    return Judged(view.identity.run, wish.name, question, judge(question), tuple(first))
+
+
+def _ends_doubt(turn: Turn, wish: Wish) -> list[str]:
+    """How a turn goes about the doubt about this very call, if there is one; the wish is then what it judges."""
+    effect = turn.attempt.boundary.effects.get(wish.name)
+    if effect is None or effect.settled is not None:
+        return []
+    if is_due_again(turn, wish, effect):
+        wish.is_sent_again = True
+        return [f"{wish.name} is sent again under its key"]
+    return [f"the other side is asked whether {wish.name} happened"] if is_probed(wish, effect) else []

@@ -8,25 +8,38 @@ called or asked, and the store that it is given can only be read.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from remit.engine.boundary.settling import take_words, word_on
 from remit.engine.declared.flow import Flow
 from remit.engine.process.admit import Found, check_flow
 from remit.engine.process.host import Host
 from remit.engine.process.lease import Lease
+from remit.engine.process.standing import glance
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.halt import Parked
+from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.errors import DefinitionIncompatible, Denied, StepError, ValueUnreadable
-from remit.facts.calls import EffectView
+from remit.engine.turn.writer import Conditions, Draft
+from remit.errors import (
+    AuthorityUnreadable,
+    DefinitionIncompatible,
+    Denied,
+    RemitError,
+    StepError,
+    ValueUnreadable,
+)
+from remit.facts.calls import EffectView, Resolved
 from remit.facts.entry import Pen
 from remit.facts.view import RunView
+from remit.store.protocol import Move
 from remit.store.reading import reading
 
 Fit = Literal["compatible", "compatible after the gate", "incompatible"]
@@ -61,8 +74,19 @@ class _Rehearsal(Attempt):
         self.check_open()
 
     async def meet(self, wish: Wish) -> None:
+        if self.unasked:
+            await self.until_due(wish)
+        effect = self.boundary.effects.get(wish.name)
+        if effect is not None and effect.settled is not None and not effect.settled.goes_on:
+            return  # as somebody said what became of it: the flow is given that, and goes on
         self.wish = wish
         self.check_may_begin(wish.name)
+
+    async def append_if(
+        self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True
+    ) -> None:
+        """What people said became of a doubt: it holds in here, as it will where a turn settles it."""
+        self.writer.pretend(drafts)
 
     def check_open(self) -> None:
         if not self.is_open:
@@ -80,11 +104,17 @@ class _Rehearsal(Attempt):
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """How far the flow came, and the boundary call that it came to, if that is what comes next."""
+    """How far the flow came, and the boundary call that it came to, if that is what comes next.
+
+    stopped: what a turn of this code raises, where it does not go on with the journal.
+    settled: the effects that a turn settles first, as people said what became of them, by name.
+    """
 
     fit: Compatibility
     turn: Turn
     wish: Wish | None
+    stopped: RemitError | None
+    settled: dict[str, Resolved]
 
 
 async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
@@ -101,19 +131,34 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     host = replace(host, store=reading(host.store))
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
     turn = Turn(host, flow.terms, attempt)
+    settled = await _settle(host, attempt)
     fit = await _fit(turn, flow, view)
     attempt.drop_unbegun()
-    return Rehearsed(fit, turn, getattr(attempt, "wish", None))
+    if not isinstance(fit, RemitError):
+        return Rehearsed(fit, turn, getattr(attempt, "wish", None), None, settled)
+    return Rehearsed(_incompatible(view, fit), turn, None, fit, settled)
 
 
-async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility:
+async def _settle(host: Host, attempt: Attempt) -> dict[str, Resolved]:
+    """Take up what people said about doubts, as a turn does before anything of the flow runs."""
+    with suppress(AuthorityUnreadable):  # then a turn takes up nothing
+        await glance(host)
+        effects = attempt.boundary.effects
+        said = {name: word_on(host, attempt, effects[name]) for name in attempt.boundary.in_doubt}
+        await take_words(host, attempt)
+        return {name: told for name, told in said.items() if told is not None}
+    return {}
+
+
+async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | RemitError:
+    """How it goes on; or what a turn raises."""
     attempt, run_id = turn.attempt, view.identity.run
     try:
         given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
         await call_flow(flow, Run(turn), given)
     except BaseExceptionGroup as exc:
         if not is_closing(exc):
-            return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
+            return _raised(flow, view, exc)
     except AttemptClosed:
         pass  # `why` says what stopped it
     except Denied as exc:
@@ -121,25 +166,40 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility:
     except StepError as exc:
         return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
     except ValueUnreadable as exc:
-        return Compatibility(run_id, "incompatible", exc.where, exc.message)
+        return exc
     except Exception as exc:
-        return Compatibility(run_id, "incompatible", "", f"the flow raises {type(exc).__name__}: {exc}")
+        return _raised(flow, view, exc)
     why, halted = attempt.closed_by, attempt.halted
     if isinstance(halted, Parked):
         return _compatible(flow, view, "", f"it would wait: {halted.words}")
     left = attempt.replay.left or (tuple(sorted(attempt.unasked)) if why is None else ())
     if why is None and left:
         why = DefinitionIncompatible(left, ())
-    if isinstance(why, ValueUnreadable):
-        return Compatibility(run_id, "incompatible", why.where, why.message)
-    if isinstance(why, DefinitionIncompatible):
-        at = why.recorded[0]
-        return Compatibility(run_id, "incompatible", at, why.message, why.recorded, why.asked)
+    if isinstance(why, ValueUnreadable | DefinitionIncompatible):
+        return why
     if isinstance(why, _NextCall):
         return _compatible(flow, view, str(why), f"it would go on with {why}")
     if why is not None:
         raise why
-    return _compatible(flow, view, "", "every call is recorded; it would end")
+    then = f" when it is known whether {', '.join(doubts)} happened" if (doubts := attempt.boundary.in_doubt) else ""
+    return _compatible(flow, view, "", f"every call is recorded; it would end{then}")
+
+
+def _raised(flow: Flow[Any], view: RunView, exc: BaseException) -> RemitError:
+    if isinstance(exc, RemitError):
+        return exc
+    return StepError(run=view.identity.run, name=flow.name, error_type=type_name(exc), detail=text_of(exc))
+
+
+def _incompatible(view: RunView, why: RemitError) -> Compatibility:
+    run = view.identity.run
+    if isinstance(why, DefinitionIncompatible):
+        return Compatibility(run, "incompatible", why.recorded[0], why.message, why.recorded, why.asked)
+    if isinstance(why, StepError):
+        return Compatibility(run, "incompatible", "", f"the flow raises {why.error_type}: {why.detail}")
+    if isinstance(why, ValueUnreadable):
+        return Compatibility(run, "incompatible", why.where, why.message)
+    return Compatibility(run, "incompatible", "", f"the flow raises {type_name(why)}: {why.message}")
 
 
 def _compatible(flow: Flow[Any], view: RunView, at: str, reason: str) -> Compatibility:

@@ -143,13 +143,17 @@ class Attempt:
         """
         self.check_may_begin(wish.name)
         if self.unasked:
-            await self.until_asked()
-        if self.unasked and wish.name not in self.view.boundary.effects:
-            self.disagree(tuple(sorted(self.unasked)), (wish.name,))
+            await self.until_due(wish)
         if self.let_go:
             # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
             # is awaited; the next turn finds it recorded and goes another way.
             self.stop(Again())
+
+    async def until_due(self, wish: Wish) -> None:
+        """Let what was asked or intended before be come to. Raises AttemptClosed where this is something new."""
+        await self.until_asked()
+        if self.unasked and wish.name not in self.view.boundary.effects:
+            self.disagree(tuple(sorted(self.unasked)), (wish.name,))
 
     async def until_asked(self) -> None:
         """Give calls that were named side by side a moment to come to what was asked or intended before."""

@@ -26,8 +26,9 @@ def judged(found: Judged) -> Shown:
     for finding, seen, required in found.told():
         mark = cell("ok", "green") if finding.ok else cell(finding.verdict, _DECISIONS[finding.verdict or "revalidate"])
         grid.row(mark, finding.check, finding.code, seen, required)
+    before = [line("First ", cell(words), ".") for words in found.first]
     foot = f"Directory and policy at version {found.question.authority}; nothing was changed."
-    return stack(head, grid.made(), cell(foot, "dim"))
+    return stack(head, *before, grid.made(), cell(foot, "dim"))
 
 
 def ended(found: Found) -> Shown:
