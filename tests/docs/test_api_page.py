@@ -7,11 +7,12 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 import remit
+from remit.engine.people.deciding import Standing
 from tests.docs.pages import ROOT, read, table
 
 PAGE = "reference/api.md"
@@ -137,6 +138,10 @@ def test_each_type_of_what_is_given_stands_there_with_its_fields(name: str):
     else:
         assert rows[name] == there
     assert set(rows) == set(given())
+
+
+def test_each_state_of_a_question_stands_there():
+    assert [row[0] for row in table(PAGE, "How a question stands")] == list(get_args(Standing))
 
 
 def test_a_twin_takes_what_its_call_takes():

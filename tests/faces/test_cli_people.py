@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 import remit
 from remit.faces.documents import moment
-from tests.support.command import STORE, Desk
+from tests.support.command import Desk, at_a_terminal
 
 FLOWS = """
 import os
@@ -76,15 +75,6 @@ def asked(desk: Desk, run: str = "r", payee: str = "Acme") -> dict[str, Any]:
 def paid(desk: Desk) -> list[str]:
     path = desk.folder / "paid.txt"
     return path.read_text().split() if path.exists() else []
-
-
-def at_a_terminal(desk: Desk, *words: str) -> Any:
-    src = str(Path(remit.__file__).parents[1])
-    env = {"PYTHONPATH": src, "REMIT_STORE": STORE, "TERM": "xterm", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
-    command = ["-m", "remit.faces.cli.main", *words]
-    return pexpect.spawn(
-        sys.executable, command, cwd=str(desk.folder), env=env, dimensions=(60, 100), encoding="utf-8", timeout=30
-    )
 
 
 # -- answering --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pexpect
 from typer.testing import CliRunner, Result
 
 import remit
@@ -126,6 +127,16 @@ class Desk:
         finally:
             sys.path.remove(str(self.folder))
             os.chdir(before)
+
+
+def at_a_terminal(desk: Desk, *words: str) -> Any:
+    """The command as somebody at a terminal of 100 columns has it, under way."""
+    src = str(Path(remit.__file__).parents[1])
+    env = {"PYTHONPATH": src, "REMIT_STORE": STORE, "TERM": "xterm", "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
+    command = ["-m", "remit.faces.cli.main", *words]
+    return pexpect.spawn(
+        sys.executable, command, cwd=str(desk.folder), env=env, dimensions=(60, 100), encoding="utf-8", timeout=30
+    )
 
 
 def _hear_interrupts() -> None:

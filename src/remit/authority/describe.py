@@ -30,6 +30,10 @@ _FAULTS: Final[dict[str, str]] = {
     "approval.disabled": "the decider is disabled",
     "approval.decider": "the decider is not a person",
     "approval.self": "the decider is one of those whom the run acts for",
+    "approval.shown": "what a decider is shown changed",
+    "approval.window": "the time for an answer changed",
+    "approval.not_needed": "no rule asks for a yes any more",
+    "approval.denied": "it was denied",
 }
 
 
@@ -45,6 +49,11 @@ def describe(question: Question, finding: Finding) -> tuple[str, str]:
     """
     seen, required = _DESCRIBED[finding.check](question)
     return _visible(seen), _visible(required)
+
+
+def fault_text(code: str) -> str:
+    """Why a question, or the answer to it, does not hold: a code of `faults` in words."""
+    return _FAULTS.get(code, f"the {code.partition('.')[2]} changed")
 
 
 def _objective(question: Question) -> tuple[str, str]:
@@ -147,7 +156,7 @@ def _approval(question: Question) -> tuple[str, str]:
         return ("no answer" if required else "none needed"), "; ".join(required)
     seen = [_decided(answer)]
     if required and not is_denied(question):
-        seen += [_FAULTS.get(code, f"changed: {code.partition('.')[2]}") for code in faults(question)]
+        seen += [fault_text(code) for code in faults(question)]
     return "; ".join(seen), "; ".join(required)
 
 

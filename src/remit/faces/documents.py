@@ -126,6 +126,8 @@ def ask_document(ask: Ask) -> Document:
     told = asdict(ask)
     del told["raw"]
     told["findings"] = [msgspec.to_builtins(one) for one in ask.findings]
+    for one, evidence in zip(told["evidence"], ask.evidence, strict=True):
+        one["changes"] = [_change_document(change) for change in evidence.changes]
     if ask.difference is not None:
         told["difference"] = {
             "changes": [_change_document(change) for change in ask.difference.changes],

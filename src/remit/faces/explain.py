@@ -196,17 +196,17 @@ async def why(host: Host, stored: Stored) -> Why:
         incident=await _incident(host, row) if row.quarantined else "",
         is_whole=view is not None,
         now=host.clock.now(),
-        **(_boundary(view) if view is not None else {}),
+        **(_boundary(view, host.clock.latest(), explained.authority) if view is not None else {}),
     )
 
 
-def _boundary(view: RunView) -> dict[str, Any]:
+def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str, Any]:
     """What of the boundary says why. An ended run waits for nobody."""
     boundary = view.boundary
     found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view)}
     if view.ended is None:
         standing = (ask for ask in boundary.asks.values() if ask.stands)
-        found["asks"] = tuple(shown(view, ask) for ask in standing)
+        found["asks"] = tuple(shown(view, ask, now, authority) for ask in standing)
         found["doubts"] = tuple(told(view, boundary.effects[name]) for name in boundary.in_doubt)
         found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
     return found

@@ -16,34 +16,43 @@ from typing import Any, Literal
 
 import msgspec
 
-from remit.authority.difference import Difference, difference
+from remit.authority.difference import Change, Difference, difference
 from remit.authority.directory import Authority
 from remit.authority.gate import is_high
-from remit.authority.rules import immaterial_of
+from remit.authority.rules import evidence_until, immaterial_of
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail, detail_of
-from remit.errors import ApprovalRefused
+from remit.engine.process.standing import glance
+from remit.errors import ApprovalRefused, AuthorityUnreadable
 from remit.facts.announced import AskDecided
 from remit.facts.calls import AskState, AskView
 from remit.facts.judgement import Finding, Need
-from remit.facts.kinds import ApprovalDecided, GateJudged
+from remit.facts.kinds import ApprovalAsked, ApprovalDecided, GateJudged
 from remit.facts.view import RunView
 from remit.store.marks import Announce, CloseAsk
 from remit.store.protocol import AskFilter, AskRow
 
 Choice = Literal["approve", "deny"]
+Standing = Literal[AskState, "over", "run_ended"]
+POLICY_MOVED = "policy"  # in `Ask.moved`; all else there is a principal
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a question rests on. as_of, until: microseconds UTC. value: as plain JSON."""
+    """What a question rests on. value: as plain JSON. as_of, until: microseconds UTC; `until` as policy caps it today.
+
+    changes: where it parts from what stood in its place. since: what that was, "asked" (when it was asked last),
+    "relied" (what the flow made its request from), "" where it is the same.
+    """
 
     name: str
     value: Any
     as_of: int
     until: int
+    changes: tuple[Change, ...] = ()
+    since: Literal["", "asked", "relied"] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +63,10 @@ class Ask:
     payload: the request as plain JSON: what an agent wrote in it is untrusted. difference: since it was asked last;
     None at the first time. void: why the question before does not hold. roles: one of each group is needed.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
-    state: open, approved, denied, void, used. decided_by: who answered, "" while nobody did. reason: why, "" for none.
-    number: by which the inbox is paged, 0 elsewhere.
+    state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
+    `run_ended` where the run ended first. decided_by: who answered, "" while nobody did. reason: why, "" for none.
+    moved: of one that stands, what is another than when it was asked, so that a yes may be void: "policy", or the name
+    of an executor whom the directory has otherwise now. number: by which the inbox is paged, 0 elsewhere.
     """
 
     id: str
@@ -75,26 +86,28 @@ class Ask:
     until: int
     findings: tuple[Finding, ...]
     version: str
-    state: AskState
+    state: Standing
     decided_by: str
     reason: str
     raw: bytes
+    moved: tuple[str, ...] = ()
     number: int = 0
 
 
 async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
     """Questions that wait, oldest first. A run that can't be believed or read is left out, and set aside if forged."""
     asks: list[Ask] = []
+    authority = await believed(host)
     while (wanted := limit - len(asks)) > 0:
         rows = await host.store.list_asks(AskFilter(host.tenant, role, wanted, after))
-        asks += [ask for row in rows if (ask := await _waiting(host, row)) is not None]
+        asks += [ask for row in rows if (ask := await _waiting(host, row, authority)) is not None]
         if len(rows) < wanted:
             break
         after = rows[-1].number
     return asks
 
 
-async def _waiting(host: Host, row: AskRow) -> Ask | None:
+async def _waiting(host: Host, row: AskRow, authority: Authority | None) -> Ask | None:
     """The question that a row of the index leads to; None where its journal has none that waits there."""
     if host.clock.latest() > row.until:
         return None  # a row that says so falsely is written anew when the run goes on
@@ -103,16 +116,17 @@ async def _waiting(host: Host, row: AskRow) -> Ask | None:
     except UNBELIEVED:
         return None
     ask = found.view.boundary.asks.get(row.ask)
-    if ask is None or not ask.is_open or host.clock.latest() > ask.asked.until:
+    if ask is None or standing(found.view, ask, host.clock.latest()) != "open":
         return None
-    return replace(shown(found.view, ask), number=row.number)
+    return replace(shown(found.view, ask, host.clock.latest(), authority), number=row.number)
 
 
 async def read_ask(host: Host, ask_id: str) -> Ask:
     """A question by its id, open or not. Raises ApprovalRefused `approval.absent`, Tampered, RunQuarantined."""
     row = await _row(host, ask_id)
     found = await find(host, row.run)
-    return replace(shown(found.view, _ask(found, ask_id)), number=row.number)
+    told = shown(found.view, _ask(found, ask_id), host.clock.latest(), await believed(host))
+    return replace(told, number=row.number)
 
 
 async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: str, seen: str) -> Ask:
@@ -127,7 +141,7 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
         authority = host.standing.authority
         ask = _ask(found, ask_id)
         _check_standing(host, found, ask, seen)
-        is_alone = _check_decider(authority, found.view, ask, by, choice)
+        is_alone = check_decider(authority, found.view, ask, by, choice)
         fact = ApprovalDecided(
             alone=is_alone,
             ask=ask_id,
@@ -140,16 +154,29 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
         return Letter(fact, detail(reason), (CloseAsk(ask_id), Announce(AskDecided(ask=ask_id))))
 
     found = await post(host, row.run, by=by, write=write, is_fenced=True)
-    return shown(found.view, _ask(found, ask_id))
+    return shown(found.view, _ask(found, ask_id), host.clock.latest(), host.standing.authority)
 
 
-def shown(view: RunView, ask: AskView) -> Ask:
-    """A question as a person is shown it."""
+def standing(view: RunView, ask: AskView, now: int) -> Standing:
+    """How a question stands, also where nobody wrote that down: time passes, and a run ends, without an entry for it.
+
+    now: microseconds UTC.
+    """
+    if ask.state not in ("open", "approved"):
+        return ask.state
+    if view.ended is not None:
+        return "run_ended"
+    is_over = max(now, view.last_at) > ask.asked.until or view.boundary.cancel is not None
+    return "over" if is_over else ask.state
+
+
+def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) -> Ask:
+    """A question as a person is shown it. authority: as it is now; None where it can't be believed. now: µs UTC."""
     asked, boundary, opened = ask.asked, view.boundary, view.opened
     before = boundary.asks.get(asked.instead_of)
     judged = _judged(view, ask)
     needs = judged.question.needs if judged is not None else []
-    immaterial = immaterial_of(needs)
+    immaterial, state = immaterial_of(needs), standing(view, ask, now)
     return Ask(
         id=asked.ask,
         run=view.identity.run,
@@ -161,17 +188,18 @@ def shown(view: RunView, ask: AskView) -> Ask:
         payload=msgspec.json.decode(ask.request),
         difference=None if before is None else difference(before.request, ask.request, immaterial),
         void=() if before is None else tuple(before.voided),
-        evidence=tuple(_evidence(view, name, digest) for name, digest in asked.bound.evidence.items()),
+        evidence=tuple(_evidence(view, asked, name, judged, authority) for name in asked.bound.evidence),
         roles=tuple(tuple(group) for group in asked.bound.roles),
         alone=_may_alone(needs),
         asked_at=ask.at,
         until=asked.until,
         findings=tuple(judged.verdict.findings) if judged is not None else (),
         version=ask.hash,
-        state=ask.state,
+        state=state,
         decided_by=ask.decided.by if ask.decided is not None else "",
         reason=detail_of(ask.decided.reason) if ask.decided is not None else "",
         raw=ask.request,
+        moved=_moved(ask, judged, authority) if state in ("open", "approved") else (),
     )
 
 
@@ -220,10 +248,11 @@ def _over(what: str, ask: AskView, *, code: str) -> ApprovalRefused:
     return ApprovalRefused(what, code=code, hint=f"See how it stands with `remit ask {ask.asked.ask}`.")
 
 
-def _check_decider(authority: Authority, view: RunView, ask: AskView, by: str, choice: Choice) -> bool:
+def check_decider(authority: Authority, view: RunView, ask: AskView, by: str, choice: Choice) -> bool:
     """Whether this person may answer; True where it is one of those for whom the run acts, as the rule allows.
 
     One of the groups that are asked suffices for a no; for a yes one person has to hold a role of each.
+    Raises ApprovalRefused `approval.decider`, `.disabled`, `.role`, `.role_new`, `.self`.
     """
     who, asked = authority.who(by), ask.asked
     if not by.startswith("user:"):
@@ -273,10 +302,48 @@ def _meaning(ask: AskView, choice: Choice) -> str:
     return f"{what} may happen, once, exactly as shown" if choice == "approve" else f"{what} must not happen"
 
 
-def _evidence(view: RunView, name: str, digest: str) -> Evidence:
+def _moved(ask: AskView, judged: GateJudged | None, authority: Authority | None) -> tuple[str, ...]:
+    """What the gate will find otherwise than when it asked, as far as that is known without the code of the run."""
+    if judged is None or authority is None:
+        return ()
+    moved = [POLICY_MOVED] if ask.asked.bound.policy != authority.policy_digest else []
+    whom = [who for who in (judged.question.executor, judged.question.behalf) if who is not None]
+    return (*moved, *(who.principal for who in whom if authority.who(who.principal) != who))
+
+
+def _evidence(
+    view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None, authority: Authority | None
+) -> Evidence:
     """As the question is bound to it, whatever was stated under this name elsewhere or since."""
+    digest = asked.bound.evidence[name]
     known = view.boundary.evidence_with(digest)
     if known is None:
         return Evidence(name, None, 0, 0)
     value, fact = known
-    return Evidence(name, msgspec.json.decode(value), fact.as_of, fact.until)
+    until = evidence_until(authority.policy if authority is not None else None, name, fact.as_of, fact.until)
+    changes, since = _changes(view, asked, name, judged)
+    return Evidence(name, msgspec.json.decode(value), fact.as_of, until, changes, since)
+
+
+def _changes(
+    view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None
+) -> tuple[tuple[Change, ...], Literal["", "asked", "relied"]]:
+    """Where evidence parts from what a person was shown last, or else from what the flow made its request from."""
+    boundary, digest = view.boundary, asked.bound.evidence[name]
+    before = boundary.asks.get(asked.instead_of)
+    shown_last = before.asked.bound.evidence.get(name, "") if before is not None else ""
+    relied = next((basis.relied for basis in judged.question.evidence if basis.name == name), "") if judged else ""
+    found: tuple[tuple[str, Literal["asked", "relied"]], ...] = ((shown_last, "asked"), (relied, "relied"))
+    for then, since in found:
+        old, new = boundary.evidence_with(then), boundary.evidence_with(digest)
+        if then != digest and old is not None and new is not None and old[0] != new[0]:
+            return difference(old[0], new[0]).changes, since
+    return (), ""
+
+
+async def believed(host: Host) -> Authority | None:
+    """Directory and policy as they are now; None where they can't be believed: a question is shown all the same."""
+    try:
+        return await glance(host)
+    except AuthorityUnreadable:
+        return None

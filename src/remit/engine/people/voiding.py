@@ -6,7 +6,7 @@ that setting any other one sends all of them back to people. Whoever sets it is 
 
 from __future__ import annotations
 
-from remit.engine.people.deciding import Ask, shown
+from remit.engine.people.deciding import Ask, believed, shown, standing
 from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
 from remit.facts.machine import ENDED
@@ -19,11 +19,12 @@ async def voided_by(host: Host, policy: str) -> list[Ask]:
     policy: digest of the one that is to be set. A no stands whatever is set, and what is past its time is over anyway.
     """
     found: list[Ask] = []
+    authority = await believed(host)
     async for view in newest(host):
         if not isinstance(view, RunView) or view.status in ENDED:
             continue
+        now = host.clock.latest()
         for ask in view.boundary.asks.values():
-            is_over = host.clock.latest() > ask.asked.until
-            if ask.state in ("open", "approved") and not is_over and ask.asked.bound.policy != policy:
-                found.append(shown(view, ask))
+            if standing(view, ask, now) in ("open", "approved") and ask.asked.bound.policy != policy:
+                found.append(shown(view, ask, now, authority))
     return found

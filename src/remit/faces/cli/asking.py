@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from remit.engine.people.deciding import Ask, Choice
+from remit.engine.people.deciding import Ask, Choice, check_decider
 from remit.errors import ApprovalRefused
 from remit.faces.cli import question
 from remit.faces.cli.act import Manner, act
@@ -129,6 +129,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
         found = await rt.ask(id)
         seen = found.version
         if found.state == "open" and not voice.is_json:
+            await _check_decider(rt, found, choice, word.by)
             voice.answer(None, await _whole(rt, found), cell(""))
             if not word.is_yes and not await voice.assent(f"{choice.capitalize()} this as {word.by}?"):
                 voice.answer(None, cell("Nothing was done."))
@@ -140,7 +141,9 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
     document = {"ask": id, "choice": choice, "by": word.by, "run": decided.run, "call": decided.call, "version": seen}
     said = "approved" if choice == "approve" else "denied"
     told = cell(f"{word.by} {said} {decided.call} of run {decided.run}.")
-    voice.answer(document, told, next_of(_next(decided)))
+    moved = question.moved(decided) if choice == "approve" and word.seen is not None else None  # else it was shown
+    parts = [part for part in (told, moved, next_of(_next(decided))) if part is not None]
+    voice.answer(document | {"moved": decided.moved}, *parts)
     return Exit.OK
 
 
@@ -160,6 +163,12 @@ async def _fresh(rt: Runtime, id: str) -> Ask | None:
     old = await rt.ask(id)
     last = (await rt.show(old.run)).view.boundary.last_ask_of(old.call)
     return await rt.ask(last.asked.ask) if last is not None and last.is_open else None
+
+
+async def _check_decider(rt: Runtime, ask: Ask, choice: Choice, by: str) -> None:
+    """Refuse whom it is not for before anything is shown to them, or asked of them."""
+    view = (await rt.show(ask.run)).view
+    check_decider(await rt.authority(), view, view.boundary.asks[ask.id], by, choice)
 
 
 async def _whole(rt: Runtime, ask: Ask) -> Shown:

@@ -12,13 +12,13 @@ from typing import Any
 
 from rich.console import Group
 
-from remit.authority.describe import describe
+from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
 from remit.authority.suspicious import suspicious
-from remit.engine.people.deciding import Ask
+from remit.engine.people.deciding import POLICY_MOVED, Ask, Evidence
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
-from remit.faces.cli.show import ASK_STYLES
+from remit.faces.cli.show import ask_state
 from remit.faces.cli.typed import next_of
 from remit.faces.documents import suspects_of
 from remit.faces.next_step import step
@@ -29,7 +29,7 @@ def asks(found: list[Ask], limit: int, now: int) -> Shown:
     """The inbox: a line for each question; below, whole, the id to be copied, and as much of the payload as fits."""
     if not found:
         return cell("Nothing waits for an answer.")
-    grid = Grid("run", "call", "of", "asked", "left", "", keep="run", fold="none")
+    grid = Grid("run", "call", "asks", "asked", "left", "", keep="run", fold="none")
     for ask in found:
         changed = cell("changed", "bold yellow") if ask.difference is not None else ""
         roles, asked = roles_of(ask), ago(now - ask.asked_at)
@@ -47,7 +47,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     what = f"{ask.effect} as {ask.call}" if ask.effect and ask.effect != ask.call else ask.call
     told = facts(
         ("question", ask.id),
-        ("state", cell(ask.state, ASK_STYLES[ask.state])),
+        ("state", ask_state(ask.state)),
         ("may this happen", cell(what, "bold")),
         ("run", f"{ask.run}, flow {ask.flow}"),
         ("asked by", f"{ask.by} for {ask.behalf}" if ask.behalf else ask.by),
@@ -60,7 +60,15 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     who = f"What {ask.by} asks for; it wrote this text itself:"
     payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload))))
     found = (_deceives(ask), _evidence(ask, now), _findings(judged))
-    return stack(told, version, _difference(ask), payload, *found)
+    return stack(told, moved(ask), version, _difference(ask), payload, *found)
+
+
+def moved(ask: Ask) -> Shown | None:
+    """What a yes may come to nothing by, although nobody looked again since it was asked."""
+    if not ask.moved:
+        return None
+    said = ["the policy" if one == POLICY_MOVED else f"what the directory says of {one}" for one in ask.moved]
+    return cell(f"Moved since it was asked: {', '.join(said)}. A yes may be void.", "bold yellow")
 
 
 def roles_of(ask: Ask) -> str:
@@ -98,7 +106,8 @@ def _difference(ask: Ask) -> Shown | None:
     found = ask.difference
     if found is None:
         return None
-    void = f" What was asked before holds no longer: {', '.join(ask.void)}." if ask.void else ""
+    why = ", ".join(fault_text(code) for code in ask.void)
+    void = f" What was asked before holds no longer: {why}." if why else ""
     head = f"Asked again; {_counted(found)} changed since.{void}"
     parts: list[Shown] = [cell(head, "bold yellow")]
     for change in found.changes:
@@ -146,7 +155,23 @@ def _evidence(ask: Ask, now: int) -> Shown | None:
         age = f"as of {time_of(one.as_of)}, {span(max(0, now - one.as_of))} old; {fresh}"
         parts.append(line("  ", cell(one.name, "bold"), f"  {age if one.as_of else 'is not there'}"))
         parts.append(Quoted([_compact(one.value)], bar="  │ "))
+        if one.changes:
+            parts += [cell(_CHANGED[one.since], "bold yellow"), Quoted([*_moves(one)], bar="  │ ")]
     return Group(*parts)
+
+
+def _moves(one: Evidence) -> Iterator[str]:
+    """Where evidence parts from what it was, a line for each place: `price: 6 -> 11`."""
+    for change in one.changes:
+        old, new = (_leaf(text) if text is not None else "nothing" for text in (change.old, change.new))
+        place = change.path.removeprefix("$").removeprefix(".")
+        yield f"{place}: {old} -> {new}" if place else f"{old} -> {new}"
+
+
+_CHANGED = {
+    "asked": "  It changed since it was asked last:",
+    "relied": "  It changed since the flow made this request from it:",
+}
 
 
 def _compact(value: Any) -> str:
@@ -164,7 +189,8 @@ def _findings(judged: GateJudged | None) -> Shown | None:
             seen, required = describe(judged.question, finding)
             grid.row(cell(finding.check, "" if finding.ok else "bold"), finding.code, seen, required)
     fine = sum(finding.ok and not finding.code for finding in judged.verdict.findings)
-    return Group(cell("The gate found:", "bold"), grid.made(), cell(f"{fine} checks passed.", "dim"))
+    told = f"{fine} {'check' if fine == 1 else 'checks'} passed then."
+    return Group(cell("The gate found, when it asked:", "bold"), grid.made(), cell(told, "dim"))
 
 
 def how(ask: Ask) -> Shown | None:

@@ -85,7 +85,7 @@ def _asked(one: Line) -> Told:
 
 def _evidence(one: Line) -> Told:
     again = "taken again, " if one.body.get("again") else ""
-    return f"{one.body['evidence']}, {again}fresh until {time_of(one.body['until'])}:", False
+    return f"{one.body['evidence']}, {again}as stated fresh until {time_of(one.body['until'])}:", False
 
 
 def _decided(one: Line) -> Told:

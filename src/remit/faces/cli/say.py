@@ -209,8 +209,15 @@ def ago(us: int) -> str:
 
 
 def whose(groups: Sequence[Sequence[str]]) -> str:
-    """Who may say yes, one of each group: `clerk or director, and auditor`. Groups that are the same are said once."""
-    return ", and ".join(dict.fromkeys(" or ".join(group) for group in groups))
+    """Whose yes it takes: `clerk or director`; of several groups, one of each that the same person holds.
+
+    Groups that are the same are said once.
+    """
+    said = [*dict.fromkeys(" or ".join(group) for group in groups)]
+    if len(said) < 2:
+        return "".join(said)
+    link = " and " if all(" or " not in one for one in said) else ", and "
+    return f"one person who is {link.join(said)}"
 
 
 def _is_empty(part: Part) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rich.console import Group
+from rich.text import Text
 
+from remit.engine.people.deciding import Standing, standing
 from remit.engine.runs.rehearsal import Compatibility
 from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
@@ -16,7 +18,7 @@ from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunRow
 
 EFFECT_STYLES = {"ok": "green", "failed": "red", "did_not_happen": "dim", "in_doubt": "bold yellow"}
-ASK_STYLES = {"open": "yellow", "approved": "green", "denied": "red", "void": "dim", "used": "dim"}
+ASK_STYLES = {"open": "yellow", "approved": "green", "denied": "red"}  # those that are over are dim
 
 # What `show` tells of a run's calls: how each came out. `explain` has every entry.
 OUTCOMES = COMPLETING
@@ -62,10 +64,15 @@ def one_run(found: Explanation, view: RunView, calls: list[Line], *, is_raw: boo
     grid = Grid("seq", "call", "recorded", "value")
     for call in calls:
         grid.row(str(call.seq), call.name, call.kind, Cut("", call.value))
-    return [stack(told, grid.made() if calls else None, _boundary(view))]
+    return [stack(told, grid.made() if calls else None, _boundary(view, found.now))]
 
 
-def _boundary(view: RunView) -> Shown | None:
+def ask_state(state: Standing) -> Text:
+    """How a question stands, in its colour."""
+    return cell(state.replace("_", " "), ASK_STYLES.get(state, "dim"))
+
+
+def _boundary(view: RunView, now: int) -> Shown | None:
     """What the run asked of people and of the outside, and how that stands."""
     grid = Grid("call", "", "stands", "what", fold="what")
     for effect in view.boundary.effects.values():
@@ -81,9 +88,9 @@ def _boundary(view: RunView) -> Shown | None:
             answer += f": {reason}"
         void = f"; {', '.join(ask.voided)}" if ask.voided else ""
         what = f"{ask.asked.ask} asks {roles} until {time_of(ask.asked.until)}{answer}{void}"
-        grid.row(ask.asked.call, "question", cell(ask.state, ASK_STYLES[ask.state]), what)
+        grid.row(ask.asked.call, "question", ask_state(standing(view, ask, now)), what)
     for one in view.boundary.evidence.values():
-        grid.row(one.call, "evidence", "", f"{one.name}, fresh until {time_of(one.fact.until)}")
+        grid.row(one.call, "evidence", "", f"{one.name}, as stated fresh until {time_of(one.fact.until)}")
     keys = [cell(f"{effect.name}, key {effect.intended.key}") for effect in view.boundary.effects.values()]
     return Group(grid.made(), *keys) if grid.is_filled else None
 
