@@ -68,3 +68,34 @@ def test_two_policies_of_one_version_are_told_apart(desk: Desk):
     assert ["forbid wire" in line for line in sets] == [True, False, True]
     digest = desk.json("policy")["digest"]
     assert [digest[:8] in line for line in sets] == [True, False, True]
+
+
+# -- what of it holds for nothing, or for too much ---------------------------------------------------------------------
+
+
+def test_a_field_that_no_request_has_is_told_before_each_run_ends_by_it(desk: Desk):
+    file = written(desk, 'version = "1"\n[ceilings]\n"pay.amont" = 5\n"pay.payee" = 6\n"pay.amount" = 7\n')
+    assert "field" not in desk("policy", "check", file)
+    told = desk.json("policy", "check", file, "--flow", "flows:buy")
+    assert (told["fields_unheard_of"], told["fields_not_whole"]) == ({"pay.amont": "pay.amount"}, ["pay.payee"])
+    shown = desk("policy", "set", file, "--flow", "flows:buy", "--by", "user:ops", "--yes")
+    assert "pay.amont: the effect's request has no such field. Is it pay.amount?" in shown
+    assert "pay.payee: no whole number can stand there" in shown
+    desk(*BUY, "--id", "r", "--input", '"Acme"', exits=8)
+    assert "ceiling.amount" in desk("why", "r")
+
+
+def test_an_immaterial_field_is_compared_as_well(desk: Desk):
+    approval = '{roles = ["director"], within = "1h", immaterial = ["nte", "note"]}'
+    file = written(desk, f'version = "1"\n[approvals]\npay = {approval}\n')
+    told = desk.json("policy", "check", file, "--flow", "flows:buy")
+    assert told["fields_unheard_of"] == {"pay.nte": "pay.note"}
+
+
+def test_evidence_that_no_rule_asks_for_is_told(desk: Desk):
+    file = written(desk, 'version = "1"\n[evidence]\nqoute = "1h"\nquote = "2h"\n')
+    told = desk.json("policy", "check", file, "--flow", "flows:buy")
+    assert told["evidence_unheard_of"] == {"qoute": "quote"}
+    shown = desk("policy", "check", file, "--flow", "flows:buy")
+    assert "evidence qoute: no rule of a flow that was named asks for evidence" in shown and "Is it quote?" in shown
+    assert desk.json("policy", "check", file)["evidence_unheard_of"] == {}

@@ -114,3 +114,38 @@ def test_a_journal_of_remits_own_begins_with_words_and_no_input(desk: Desk):
     desk("grant", "user:dana", "director", "--by", "user:ops")
     told = desk("explain", AUTHORITY)
     assert "null" not in told and "a journal of Remit's own begins" in told
+
+
+ORDERS = """
+from dataclasses import dataclass, field
+
+import remit
+
+
+@dataclass
+class Line:
+    sku: str
+
+
+@dataclass
+class Order:
+    amount: int
+    note: str = ""
+    lines: list[Line] = field(default_factory=list)
+
+
+@remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+def order(run: remit.SyncRun, order: Order) -> str:
+    return order.note
+"""
+
+
+def test_a_key_that_the_input_has_not_is_refused_and_not_dropped(desk: Desk):
+    (desk.folder / "orders.py").write_text(ORDERS)
+    given = '{"amount": 5, "lines": [{"sku": "a", "nte": "late"}]}'
+    for text, place in (('{"amount": 5, "nte": "late"}', "$.nte"), (given, "$.lines[0].nte")):
+        error = desk.json("run", "orders:order", "--id", "o", "--input", text, exits=2)["error"]
+        assert error["code"] == "input.unreadable"
+        assert error["message"] == f"The input of --input has {place}, which Order has not; nothing was done."
+    assert error["hint"] == "What it has there is sku." and not desk.database.exists()
+    assert desk("run", "orders:order", "--id", "o", "--input", '{"amount": 5, "note": "late"}') == '"late"\n'

@@ -58,12 +58,13 @@ class Codec(Generic[T]):
     Raises DeclarationRefused for a type that has no stored form.
     """
 
-    __slots__ = ("_decode", "_encode", "_same", "is_typed", "type_name")
+    __slots__ = ("_decode", "_encode", "_same", "info", "is_typed", "type_name")
 
     def __init__(self, type_: Any = Any) -> None:
         self._encode: Callable[[Any], bytes] = _encoder.encode
         self._decode: Callable[[bytes], Any] = _decoder.decode
         self._same: Callable[[Any, Any], bool] = same_native
+        self.info: msgspec.inspect.Type = msgspec.inspect.AnyType()  # what stands in a value, for whoever compares
         self.is_typed = not any(type_ is nothing for nothing in _NO_TYPE)
         self.type_name = _type_name(type_) if self.is_typed else "JSON"
         if self.is_typed:
@@ -106,6 +107,7 @@ class Codec(Generic[T]):
             self._decode = msgspec.json.Decoder(type_, dec_hook=model.restore).decode
         except Exception as exc:  # names that can't be resolved, unions that can't be told apart
             raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {exc}.") from exc
+        self.info = info
         self.is_typed = not isinstance(info, msgspec.inspect.AnyType)  # a bare type variable says nothing
         for part in within:
             if isinstance(part, msgspec.inspect.CustomType) and not is_model(part.cls):

@@ -11,15 +11,15 @@ import typer
 from rich.console import Group
 
 from remit.authority.directory import Authority
-from remit.authority.policy import policy_difference, policy_from_toml, unheard_of
+from remit.authority.policy import policy_difference, policy_from_toml
 from remit.engine.people.deciding import Ask
 from remit.errors import Refused, RemitError, RunAbsent
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, app, command, nothing, taking
+from remit.faces.cli.compared import Declared, Strange, compare, declared
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice
-from remit.faces.cli.target import effects_of
 from remit.faces.documents import Document, policy_document
 from remit.faces.runtime import Runtime
 from remit.faces.written import text_of
@@ -31,7 +31,7 @@ app.add_typer(policy, name="policy")
 
 FlowsOption = Annotated[
     list[str] | None,
-    typer.Option("--flow", metavar="MODULE:FLOW", help="Compare with its effects' names; may be given again."),
+    typer.Option("--flow", metavar="MODULE:FLOW", help="Compare with the names that it has; may be given again."),
 ]
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The policy, as TOML.")]
 
@@ -64,19 +64,19 @@ def set_(
 ) -> None:
     """Set the policy that FILE states. What would change is shown first."""
 
-    def first() -> tuple[PolicyPin, set[str]]:
+    def first() -> tuple[PolicyPin, Declared]:
         check_principal(by, "principal")
-        return _read(file), effects_of(flows or ())
+        return _read(file), declared(flows or ())
 
-    async def ask(rt: Runtime, voice: Voice, given: tuple[PolicyPin, set[str]]) -> int:
+    async def ask(rt: Runtime, voice: Voice, given: tuple[PolicyPin, Declared]) -> int:
         pin, known = given
         authority = await rt.authority()
         changes = policy_difference(authority.policy, pin)
         voided = await rt.voided_by(pin) if changes else []
         is_namesake = await _is_namesake(rt, pin)
-        unknown = _unheard_of(pin, known | await rt.effect_names())
+        strange = compare(pin, known, heard_of=await rt.effect_names())
         if not voice.is_json:
-            beside = _told(unknown, "no run here, nor a flow that was named,")
+            beside = _told(strange, "no run here, nor a flow that was named,")
             voice.answer(None, _changes(changes), *_voided(voided), *_namesake(pin, is_namesake), *beside)
         if not is_yes and not voice.is_attended:
             raise Refused(
@@ -89,7 +89,7 @@ def set_(
             return Exit.REFUSED
         version = await rt.set_policy(pin, by=by, reason=reason, over=authority.policy_digest)
         told = cell(f"Policy {pin.version} holds, from version {version} of the directory on.")
-        document = policy_document(pin) | {"authority": version, "changes": changes, "unheard_of": unknown}
+        document = policy_document(pin) | {"authority": version, "changes": changes, **_strange_document(strange)}
         document |= {"voided": [_voided_document(ask) for ask in voided], "is_namesake": is_namesake}
         voice.answer(document, told)
         return Exit.OK
@@ -103,12 +103,12 @@ def check(manner: Manner, file: FileArgument, flows: FlowsOption = None) -> None
     voice = Voice(is_json=manner.is_json)
     try:
         pin = _read(file)
-        unknown = _unheard_of(pin, effects_of(flows or ()))
+        strange = compare(pin, declared(flows or ()))
     except RemitError as refusal:
         voice.complain(refusal)
         raise typer.Exit(refusal.exit_status) from None
-    told = _told(unknown, "no flow that was named")
-    voice.answer(policy_document(pin) | {"unheard_of": unknown}, _rules(pin), *told)
+    told = _told(strange, "no flow that was named")
+    voice.answer(policy_document(pin) | _strange_document(strange), _rules(pin), *told)
 
 
 def _read(file: Path) -> PolicyPin:
@@ -151,15 +151,17 @@ def _namesake(pin: PolicyPin, is_namesake: bool) -> list[Shown]:
     return [cell(words, "yellow")] if is_namesake else []
 
 
-def _unheard_of(pin: PolicyPin, known: set[str]) -> dict[str, str]:
-    """Names that may be misspelt; nothing where there is nothing to compare them with."""
-    return unheard_of(pin, known) if known else {}
+def _told(strange: Strange, nobody: str) -> list[Shown]:
+    return [cell(words, "yellow") for words in strange.sentences(nobody)]
 
 
-def _told(unknown: dict[str, str], nobody: str) -> list[Shown]:
-    likely = {name: f" Is it {like}?" if like else "" for name, like in unknown.items()}
-    told = [f"{name}: {nobody} has an effect of this name.{like}" for name, like in likely.items()]
-    return [cell(words, "yellow") for words in told]
+def _strange_document(strange: Strange) -> Document:
+    return {
+        "unheard_of": strange.effects,
+        "fields_unheard_of": strange.fields,
+        "fields_not_whole": strange.texts,
+        "evidence_unheard_of": strange.evidence,
+    }
 
 
 def _shown(authority: Authority) -> Shown:

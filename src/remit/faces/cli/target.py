@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+from remit.authority.leaves import path_text
 from remit.engine.declared.flow import Flow
-from remit.engine.declared.sink import Outward
 from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
 from remit.facts.names import check_id, check_principal
+from remit.facts.shape import strange_key
 from remit.store.url import store_for
 
 STORE_DEFAULT = "sqlite:///remit.db"
@@ -61,17 +61,6 @@ def flow_of(named: str) -> Flow[Any]:
     return found
 
 
-def effects_of(flows: Iterable[str]) -> set[str]:
-    """Names of the effects that these flows have: in their modules, in what those import, and in their contracts."""
-    found: set[str] = set()
-    for flow in map(flow_of, flows):
-        names = getattr(flow.fn, "__globals__", {})
-        spaces = [names, *(vars(value) for value in names.values() if isinstance(value, ModuleType))]
-        found |= {value.name for space in spaces for value in space.values() if isinstance(value, Outward)}
-        found |= set(flow.contract.effects)
-    return found
-
-
 def check_names(id: str, by: str | None, behalf: str | None) -> None:
     """What the runtime refuses as well, before a store is made for it. Raises IdRefused."""
     check_id(id, "run id")
@@ -92,7 +81,7 @@ def input_of(flow: Flow[Any], text: str | None, file: Path | None) -> Any:
             raise Refused(f"{str(file)!r} can't be read: {exc}; nothing was done.", code="input.unreadable") from exc
     if flow.takes_input:
         try:
-            return flow.input_codec.read(data)
+            given = flow.input_codec.read(data)
         except ValueUnreadable as exc:
             if text is None and file is None:
                 raise Refused(
@@ -105,9 +94,23 @@ def input_of(flow: Flow[Any], text: str | None, file: Path | None) -> Any:
                 code="input.unreadable",
                 hint=f"Give what flow {flow.name!r} takes, as JSON; text stands in double quotes.",
             ) from exc
+        _check_keys(flow, where, data)
+        return given
     if text is None and file is None:
         return None
     raise Refused(f"Flow {flow.name!r} takes no input; nothing was done.", code="input.unexpected")
+
+
+def _check_keys(flow: Flow[Any], where: str, data: bytes) -> None:
+    """Raises Refused where a key would be dropped in silence: whoever misspelt one would run without what they said."""
+    found = strange_key(flow.input_codec.info, json.loads(data))
+    if found is not None:
+        (path, known), type_name = found, flow.input_codec.type_name
+        raise Refused(
+            f"The input of {where} has {path_text(path)}, which {type_name} has not; nothing was done.",
+            code="input.unreadable",
+            hint=f"What it has there is {', '.join(known)}." if known else "It has nothing there; leave it out.",
+        )
 
 
 def _unknown(message: str, *, hint: str = _HINT) -> Refused:
