@@ -162,6 +162,38 @@ async def test_a_no_stands_for_a_rewording_and_the_same_code_goes_on_behind_it(
     assert office.sent == []
 
 
+async def test_a_recorded_yes_is_one_to_what_was_immaterial_when_it_was_asked():  # proves: APR-1
+    """Code that calls more of the payload immaterial later is not told that somebody said yes to it."""
+    broken = [True]
+
+    def asking(amount: int, immaterial: list[str]) -> remit.Flow[str]:
+        @remit.step
+        async def late() -> None:
+            if broken:
+                raise OSError("not now")
+
+        @remit.flow(contract=remit.Contract(version="1", resume="anyone"), name="terms")
+        async def terms(run: remit.Run) -> str:
+            terms = {"amount": amount, "note": "n"}
+            yes = await run.approve("terms", terms, roles={"director"}, within=HOUR, immaterial=immaterial)
+            await run.step(late)
+            return yes.by
+
+        return terms
+
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.run(asking(100, ["note"]), id="r")
+        await answer(rt)
+        with pytest.raises(remit.StepError):
+            await rt.run(asking(100, ["note"]), id="r")
+        broken.clear()
+        for amount, immaterial in ((10**9, ["note"]), (10**9, ["amount", "note"])):
+            with pytest.raises(remit.DefinitionIncompatible):
+                await rt.run(asking(amount, immaterial), id="r")
+        assert (await rt.run(asking(100, ["amount", "note"]), id="r")).value == DORA
+
+
 async def test_the_decision_is_the_recorded_outcome_of_a_question(storage: Storage):  # proves: APR-10, C11
     """It is not asked again, neither after a failure behind it nor when the run has ended."""
     told: list[remit.Yes] = []

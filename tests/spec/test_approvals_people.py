@@ -146,6 +146,32 @@ async def test_a_role_that_was_lost_before_its_yes_was_used_voids_it(storage: St
     assert office.sent == []
 
 
+@pytest.mark.parametrize("risk", ["low", "high"])
+async def test_what_was_lost_and_given_back_before_the_use_was_lost(risk: str):  # proves: APR-3
+    """Or it would hang on whether anybody went on with the run meanwhile."""
+    office = Office(risk=risk)
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.link("user:derek2", person=DEREK, by=ROOT)
+        await rt.grant("user:derek2", "director", by=ROOT)
+        await office.go(rt)
+        await answer(rt)
+        await rt.revoke(DORA, "director", by=ROOT)
+        await rt.grant(DORA, "director", by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+        assert (await voided(rt))[0][0] == "approval.role_lost"
+        await answer(rt, by=DEREK)
+        await rt.disable(DEREK, by=ROOT)
+        await rt.enable(DEREK, by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+        assert (await voided(rt))[1] == ["approval.disabled"]
+        await answer(rt, by="user:derek2")
+        await rt.disable(DEREK, by=ROOT)  # the person, and so whoever is linked to it
+        await rt.enable(DEREK, by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+    assert office.sent == []
+
+
 async def test_at_high_risk_a_role_is_held_before_the_question_is_asked(storage: Storage):  # proves: APR-3
     office = Office(risk="high")
     late = "user:late"
@@ -161,7 +187,7 @@ async def test_at_high_risk_a_role_is_held_before_the_question_is_asked(storage:
         await rt.revoke(DORA, "director", by=ROOT)
         await rt.grant(DORA, "director", by=ROOT)
         assert (await office.go(rt)).waits_for == "approval"
-        assert (await voided(rt))[0] == ["approval.role_new"]
+        assert (await voided(rt))[0] == ["approval.role_lost", "approval.role_new"]
     assert office.sent == []
 
 

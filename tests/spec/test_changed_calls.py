@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -444,6 +445,43 @@ async def test_a_ceiling_of_a_run_counts_what_was_paid_before_it_was_set(first: 
         (finding,) = [each for each in judged.verdict.findings if not each.ok]
         assert finding.code == code
         assert finding.detail == "pay.amount/GBP/run" + (" by pay" if code == "ceiling.uncounted" else "")
+
+
+@pytest.mark.parametrize("happens", [True, False])
+async def test_a_ceiling_of_a_run_counts_what_was_sent_again_under_it_once(happens: bool):  # proves: FX-12
+    """First as of before it was set, then as it reserves; and what then did not happen counts as neither."""
+    sent, is_down = list[int](), True
+
+    @remit.effect(doubt="resend", sink="dedupes")
+    async def pay(request: dict[str, int], *, key: str) -> str:
+        sent.append(request["amount"])
+        if is_down:
+            raise OSError("no answer")
+        if request["amount"] == 60 and not happens:
+            raise remit.Declined("no such account")
+        return "paid"
+
+    def wanted(request: dict[str, int]) -> bool:
+        if is_down and request["amount"] == 40:
+            raise OSError("whoever knows is down")
+        return True
+
+    contract = Contract(version="1", resume="anyone", effects={"pay": remit.Rule(still_wanted=wanted)})
+
+    @remit.flow(contract=contract)
+    async def both(run: remit.Run) -> None:
+        calls = run.effect(pay, {"amount": 40}), run.effect(pay, {"amount": 60})
+        for call in [asyncio.ensure_future(call) for call in calls]:
+            with contextlib.suppress(remit.EffectDeclined):
+                await call
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(both, id="r")).status == "in_doubt"
+        await rt.set_policy({"version": "1", "ceilings": {"pay.amount": {"max": 100, "per": "run"}}}, by=OPS)
+        is_down = False
+        sent.clear()
+        assert (await rt.run(both, id="r")).status == "completed"
+    assert sorted(sent) == [40, 60]
 
 
 async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: Storage):  # proves: FX-9

@@ -203,6 +203,7 @@ LINES = [
     again("approval.effect", bound_to(effect="refund")),
     again("approval.evidence", bound_to(evidence={"quote": "e9"})),
     again("approval.policy", bound_to(policy="p9")),
+    again("approval.material", bound_to(material="m9")),
     again("approval.payload", bound_to(request="r9"), reworded()),
     again("approval.payload", reworded(needs=[NEED]), reworded()),
     again("approval.payload", reworded(needs=[replace(NEED, immaterial=["note"]), NEED]), reworded()),
@@ -211,12 +212,14 @@ LINES = [
     again("approval.version", bound_to(version="9")),
     again("approval.window", bound_to(within=1)),
     again("approval.disabled", decided_by(replace(EVE, disabled=True))),
+    again("approval.disabled", answered(disabled_since=True)),
     again("approval.decider", decided_by(replace(EVE, principal="agent:eve"))),
     again("approval.decider", decided_by(replace(EVE, principal="service:mail", person="user:eve"))),
     again("approval.role", answered(roles=["clerk"]), answered(roles=["clerk", "director"])),
     again("approval.role", asked(needs=[NEED, replace(NEED, roles=["cfo"])]), asked(needs=[NEED, NEED])),
     again("approval.role", replace(GOOD, needs=[], unanswered="KeyError"), asked(unanswered="KeyError")),
     again("approval.role_lost", decided_by(replace(EVE, roles=["clerk"]))),
+    again("approval.role_lost", answered(lost=["director"]), answered(lost=["clerk"])),
     again("approval.role_new", answered(granted_after=True), replace(answered(granted_after=True), risk="medium")),
     again("approval.role_new", replace(answered(granted_after=True), risk="dire"), GOOD),
     again("approval.self", asked(behalf=EVE), asked(behalf=EVE, needs=[ALONE])),
@@ -408,7 +411,7 @@ def test_each_field_that_an_approval_is_bound_to_voids_it_by_name(field: str) ->
     # Every field there is, so that one which is added later can't be forgotten by the judge.
     value = getattr(BOUND, field)
     other = {str: "other", int: 1, dict: {}, list: []}[type(value)]
-    named = {"material": "payload", "request": "payload", "within": "window"}.get(field, field)
+    named = {"request": "payload", "within": "window"}.get(field, field)
 
     assert other != value
     for question in (bound_to(**{field: other}), crossing(bound=replace(BOUND, **{field: other}))):
@@ -539,7 +542,7 @@ TOLD = [
     ("approval.denied", answered(choice="deny"), "denied by user:eve as director"),
     ("approval.payload", bound_to(request="r9"), "the request changed"),
     ("approval.contract", bound_to(contract="c9"), "changed: contract"),
-    ("approval.role_lost", decided_by(replace(EVE, roles=[])), "the decider holds the role no longer"),
+    ("approval.role_lost", decided_by(replace(EVE, roles=[])), "the decider lost the role since"),
 ]
 
 

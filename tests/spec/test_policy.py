@@ -170,6 +170,7 @@ BY_BOSS = ApprovalPin(roles=["boss"], within=1)
         (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, max=-1)]}), "policy.ceilings"),
         (PolicyPin(version="1", approvals={"pay": replace(BY_BOSS, roles=[])}), "policy.approvals"),
         (PolicyPin(version="1", approvals={"pay": replace(BY_BOSS, roles=["anyone"])}), "policy.approvals"),
+        (PolicyPin(version="1", approvals={"pay": replace(BY_BOSS, predicate="shop.never")}), "policy.approvals"),
     ],
 )
 def test_facts_are_held_to_what_the_plain_form_is_held_to(pin: PolicyPin, code: str):  # proves: GATE-5
@@ -179,7 +180,7 @@ def test_facts_are_held_to_what_the_plain_form_is_held_to(pin: PolicyPin, code: 
 
 def test_facts_that_hold_stay_what_they_are():
     pin = PolicyPin(
-        approvals={"pay": replace(BY_BOSS, predicate="mine.is_large")},
+        approvals={"pay": BY_BOSS},
         ceilings={"pay_order": [PAY_A_DAY], "pay": [PAY_A_DAY]},
         evidence={"quote": 1},
         forbid=["wire"],

@@ -107,6 +107,16 @@ def test_a_predicate_is_asked_of_the_code_and_where_the_code_lost_it_approval_is
     assert (lost.source, lost.predicate) == ("pinned contract", "")
 
 
+def test_a_predicate_of_another_version_of_the_contract_may_say_something_else_by_the_same_name():  # proves: GATE-4
+    asking = RulePin(approval=ApprovalPin(predicate="shop.<lambda>", roles=["director"], within=HOUR))
+    pinned = contract(asking)
+    needs = rules_for("pay", pinned=pinned, coded=msgspec.structs.replace(pinned, version="2"), policy=None).needs
+    assert [(need.source, need.predicate) for need in needs] == [
+        ("contract", "shop.<lambda>"),
+        ("pinned contract", ""),
+    ]
+
+
 def test_whether_it_is_still_wanted_is_asked_of_the_code_and_unknown_where_the_code_lost_it():
     asking, other = RulePin(wanted="shop.is_wanted"), RulePin(wanted="shop.is_welcome")
     assert (rules(asking, asking).wanted, rules(asking, asking).wanted_lost) == ("shop.is_wanted", "")

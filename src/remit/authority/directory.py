@@ -43,6 +43,7 @@ class Principal:
 
     grants: Mapping[str, int] = field(default_factory=dict)  # role -> seq of the grant by which it is held
     is_disabled: bool = False  # itself; whoever asks wants `Authority.who`, which looks at the person too
+    enabled_at: int = 0  # seq of the entry that enabled it again, the last one; 0 where it was never disabled
     person: str = ""  # the principal that it is linked to, "" for none; that one may be linked on
 
 
@@ -77,6 +78,10 @@ class Authority:
     def granted_at(self, principal: str, role: str) -> int | None:
         """The seq of the grant by which the principal holds the role now; None where it does not."""
         return self._entry(principal).grants.get(role)
+
+    def enabled_at(self, principal: str) -> int:
+        """The seq since which nobody of those that this principal is was disabled; 0 where nobody ever was."""
+        return max(self._entry(link).enabled_at for link in self._chain(principal))
 
     def person_of(self, principal: str) -> str:
         """The principal that speaks for the person behind this one; itself where it is linked to none."""
@@ -138,7 +143,7 @@ def _apply(before: Authority, directory: dict[str, Principal], read: Read) -> Au
         directory[fact.principal] = replace(before._entry(fact.principal), is_disabled=True)
     elif isinstance(fact, PrincipalEnabled):
         check_enable(before, fact.principal, by)
-        directory[fact.principal] = replace(before._entry(fact.principal), is_disabled=False)
+        directory[fact.principal] = replace(before._entry(fact.principal), is_disabled=False, enabled_at=seq)
     elif isinstance(fact, PrincipalLinked):
         check_link(before, fact.principal, fact.person, by)
         directory[fact.principal] = replace(before._entry(fact.principal), person=fact.person)

@@ -51,6 +51,8 @@ _BOUND_FIELDS: Final[tuple[tuple[str, str], ...]] = tuple(
     (field, f"approval.{_BOUND_CODES.get(field, field)}") for field in Bound.__struct_fields__
 )
 
+_MATERIAL: Final = "approval.material"
+
 _RISKS_WITHOUT_SENIORITY: Final = ("low", "medium")
 
 _Fault = tuple[str, str]  # dotted code, and the name that it is about
@@ -131,7 +133,7 @@ def is_denied(question: Question) -> bool:
     answer, effect = question.answer, question.effect
     if answer is None or effect is None or answer.choice != "deny" or not answer.binding:
         return False
-    return answer.bound.request == effect.bound.request or _is_reworded(answer.bound, effect.bound)
+    return answer.bound.is_same_matter(effect.bound)
 
 
 def bound_faults(then: Bound, now: Bound) -> list[str]:
@@ -275,18 +277,21 @@ def _bound_faults(then: Bound, now: Bound, *, may_reword: bool) -> list[str]:
     codes: list[str] = []
     is_reworded = may_reword and _is_reworded(then, now)
     for field, code in _BOUND_FIELDS:
-        if getattr(then, field) == getattr(now, field) or code in codes:
+        if getattr(then, field) == getattr(now, field):
             continue
         # What is shown holds the request, so it moves with every rewording that the rule allows.
         if is_reworded and field in ("request", "shown"):
             continue
-        codes.append(code)
+        if field == "material" and then.request == now.request:
+            code = _MATERIAL  # it is the rules that moved
+        if code not in codes:
+            codes.append(code)
     return codes
 
 
 def _decider_faults(question: Question, answer: Answer) -> list[str]:
     codes = []
-    if answer.by.disabled:
+    if answer.by.disabled or answer.disabled_since:
         codes.append("approval.disabled")
     if not answer.by.principal.startswith("user:"):
         codes.append("approval.decider")
@@ -294,7 +299,8 @@ def _decider_faults(question: Question, answer: Answer) -> list[str]:
     # A predicate that failed without a rule beside it names nobody, and nobody can say yes to it.
     if not all(served) or (not served and question.unanswered):
         codes.append("approval.role")
-    if any(roles and not _meet(answer.by.roles, roles) for roles in served):
+    kept = [role for role in answer.by.roles if role not in answer.lost]
+    if any(roles and not _meet(kept, roles) for roles in served):
         codes.append("approval.role_lost")
     if answer.granted_after and is_high(question.risk):
         codes.append("approval.role_new")
@@ -317,7 +323,7 @@ def _selves(who: Who) -> set[str]:
 
 def _is_reworded(then: Bound, now: Bound) -> bool:
     """Whether the requests differ, and only in fields that the rule calls immaterial."""
-    return then.request != now.request and bool(then.material) and then.material == now.material
+    return then.request != now.request and then.is_same_matter(now)
 
 
 def _may_reword(needs: Sequence[Need]) -> bool:

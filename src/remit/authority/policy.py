@@ -131,6 +131,9 @@ def _checked(pin: PolicyPin) -> PolicyPin:
     except (TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise Fault("", f"it can't be written down ({ascii(str(exc))[1:-1]})") from None
     _read(plain)
+    for effect, approval in pin.approvals.items():
+        if approval.predicate:
+            raise Fault(within("approvals", effect), "it hangs on a predicate, and a policy has no code to ask")
     for effect, ceilings in pin.ceilings.items():  # of an effect whose own name has a dot the plain form can't tell
         place = within("ceilings", tables.effect_name(effect, "ceilings"))
         for each in ceilings:

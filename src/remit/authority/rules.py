@@ -3,12 +3,13 @@ the code declares today, and of the operators' policy. The stricter holds, becau
 
 Nothing is merged and nothing is dropped but twins: each need, ceiling and predicate keeps its
 source, so that a finding can say who demanded it. A pinned rule whose predicate this code no
-longer has is demanded without asking: nobody can say any more that it is not needed.
+longer has, or has under another version of the contract, is demanded without asking: nobody can
+say any more that it is not needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -59,7 +60,7 @@ class Rules:
     ceilings: tuple[Cap, ...] = ()
     evidence: tuple[str, ...] = ()  # names, in order
     forbidden: bool = False
-    unnamed: bool = False  # no rule names it, and the code's contract refuses such effects
+    unnamed: bool = False  # no rule of a contract names it, and the code's contract refuses such effects
     wanted: str = ""  # name by which to ask the code's contract whether it is still wanted; "" for nobody
     wanted_lost: str = ""  # the pinned contract would ask this one, which the code no longer has: the answer is unknown
 
@@ -72,14 +73,20 @@ def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: P
     if policy is not None:
         approvals.append((POLICY, policy.approvals.get(effect)))
         caps += [Cap(POLICY, pin) for pin in policy.ceilings.get(effect, ())]
+    # A predicate is known by its name, and what it says by the version that counts on where it changes.
     known = now.approval.predicate if now.approval else ""
-    needs = [Demand(source, pin, pin.predicate if pin.predicate == known else "") for source, pin in approvals if pin]
+    asked = (CONTRACT, PINNED) if pinned.version == coded.version else (CONTRACT,)
+    needs = [
+        Demand(source, pin, pin.predicate if source in asked and pin.predicate == known else "")
+        for source, pin in approvals
+        if pin
+    ]
     return Rules(
-        needs=_once(needs),
-        ceilings=_once(caps),
+        needs=_once(needs, lambda need: (need.pin, need.predicate)),
+        ceilings=_once(caps, lambda cap: cap.pin),
         evidence=tuple(sorted({*now.evidence, *then.evidence})),
         forbidden=policy is not None and effect in policy.forbid,
-        unnamed=_refuses_others(coded) and not _is_named(effect, pinned, coded, policy),
+        unnamed=_refuses_others(coded) and effect not in coded.effects and effect not in pinned.effects,
         wanted=now.wanted,
         wanted_lost=then.wanted if then.wanted != now.wanted else "",
     )
@@ -90,20 +97,11 @@ def _refuses_others(coded: ContractPin) -> bool:
     return coded.others == "refused" or bool(coded.effects and not coded.others)
 
 
-def _is_named(effect: str, pinned: ContractPin, coded: ContractPin, policy: PolicyPin | None) -> bool:
-    """Whether some rule is about this effect, of whatever source; also an empty one."""
-    if effect in coded.effects or effect in pinned.effects:
-        return True
-    if policy is None:
-        return False
-    return effect in policy.ceilings or effect in policy.approvals or effect in policy.forbid
-
-
-def _once(demanded: Sequence[Demanded]) -> tuple[Demanded, ...]:
-    """Without those whose pin another source has already."""
+def _once(demanded: Sequence[Demanded], said: Callable[[Demanded], object]) -> tuple[Demanded, ...]:
+    """Without those that say what another source says already."""
     first: dict[bytes, Demanded] = {}
     for each in demanded:
-        first.setdefault(encode(each.pin), each)
+        first.setdefault(encode(said(each)), each)
     return tuple(first.values())
 
 

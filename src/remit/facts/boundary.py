@@ -13,6 +13,7 @@ from typing import Literal
 
 from remit.facts.calls import AskView, Decided, EffectView, EvidenceView, Resolved
 from remit.facts.chain import Read
+from remit.facts.judgement import Bound
 from remit.facts.kinds import (
     ApprovalAsked,
     ApprovalDecided,
@@ -95,6 +96,16 @@ class Boundary:
         """What was said last of what became of an effect: only that may count."""
         words = self.resolved.get(effect.intention)
         return words[-1] if words else None
+
+    def denied(self, call: str, bound: Bound) -> AskView | None:
+        """The newest question of a call, of this very matter, that somebody said no to: it stands whatever moved."""
+        ask = self._asked_last.get(call)
+        while ask is not None:
+            decided = ask.decided
+            if decided is not None and decided.fact.choice == "deny" and ask.asked.bound.is_same_matter(bound):
+                return ask
+            ask = self.asks.get(ask.asked.instead_of)
+        return None
 
     def reserved(self, scope: str, *, without: str) -> int:
         """What this run's effects took of a ceiling, but for one call: of those that happened, or may have."""
@@ -238,9 +249,12 @@ class Boundary:
         if name in self._in_doubt:
             raise Illegal("a refusal of what may have happened")
         if fact.ask:
-            ask = self._standing(fact.ask)
-            if ask.decided is None or ask.decided.item != fact.item or ask.decided.fact.choice != "deny":
+            ask = self.asks.get(fact.ask)  # void or not: a no to this matter stands whatever moved since
+            decided = None if ask is None else ask.decided
+            if ask is None or decided is None or (decided.item, decided.fact.choice) != (fact.item, "deny"):
                 raise Illegal("a refusal by somebody who did not say so")
+            if ask.asked.call != name:
+                raise Illegal("a refusal of another call")
             ask.voided = [fact.code]
 
     def _ask(self, entry: Read, fact: ApprovalAsked) -> None:

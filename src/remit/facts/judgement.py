@@ -88,6 +88,10 @@ class Bound(Fact, frozen=True, kw_only=True):
     version: str = ""  # of the effect
     within: int = 0  # microseconds from the asking; the shortest of all needs
 
+    def is_same_matter(self, other: Bound) -> bool:
+        """Whether the requests are one, or differ only in fields that the rule calls immaterial."""
+        return self.request == other.request or (bool(self.material) and self.material == other.material)
+
 
 class Crossing(Fact, frozen=True, kw_only=True):
     """The effect that is about to be performed, or the question that the flow asks."""
@@ -112,7 +116,9 @@ class Answer(Fact, frozen=True, kw_only=True):
     bound: Bound
     by: Who  # the decider, now
     choice: Literal["approve", "deny"]
+    disabled_since: bool = False  # the decider was disabled after the decision, and enabled again
     granted_after: bool = False  # the role was granted after the question was asked
+    lost: list[str] = []  # of those roles the ones that were taken from the decider since, and given again; in order
     roles: list[str]  # that the decider held when deciding, in order
     until: int  # microseconds UTC; the end of its window
     used: bool = False

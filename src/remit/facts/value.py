@@ -28,6 +28,7 @@ from remit.errors import DeclarationRefused, ValueRefused, ValueUnreadable
 from remit.facts import model, order
 from remit.facts.compare import difference, is_model, same, same_native
 from remit.facts.fault import complaint, fault, located
+from remit.facts.stated import unstated
 
 T = TypeVar("T")
 
@@ -86,6 +87,19 @@ class Codec(Generic[T]):
         except Exception as exc:  # also what the user's own type raises: its reason must name step and path
             raise self._refusal(value, exc, where) from exc
         raise self._refusal(value, twin, where)
+
+    def write_whole(self, value: T, *, where: str = "") -> bytes:
+        """The bytes of what is judged, shown and approved: they state each field of it, whatever its default.
+
+        Raises ValueRefused as `write` does, and for a field that its type leaves out of the bytes.
+        """
+        data, twin = self.write(value, where=where)
+        if self._same is not same_native and (path := unstated(twin, _decoder.decode(data))) is not None:
+            why = "nobody would judge or see the field that its type leaves out of the bytes"
+            refusal = ValueRefused(why, path=path, where=where)
+            refusal.hint = "Let the type state every field: no `omit_defaults`, `exclude` or `init=False`."
+            raise refusal
+        return data
 
     def read(self, data: bytes, *, where: str = "") -> T:
         """The value that `write` made `data` from.

@@ -12,7 +12,7 @@ from typing import Any
 
 from remit.authority.moments import datetime_of
 from remit.authority.rule import Approval
-from remit.authority.rules import is_same_matter, need_of
+from remit.authority.rules import immaterial_of, is_same_matter, need_of
 from remit.engine.boundary.crossing import cross, denied
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
@@ -59,9 +59,11 @@ def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -
     """The recorded answer, to the very question that the code asks now: no answer is given to another one."""
     fact = recorded.fact
     assert isinstance(fact, EffectRefused | ApprovalUsed)  # `recall` saw to it
-    ask = turn.attempt.boundary.asks[fact.ask]
-    need = need_of("flow", approval.pin())
-    if not is_same_matter(ask.request, data, need.immaterial) or ask.asked.bound.roles != [need.roles]:
+    boundary = turn.attempt.boundary
+    ask, need = boundary.asks[fact.ask], need_of("flow", approval.pin())
+    # What was immaterial then and is not now, or the other way round, is material.
+    immaterial = immaterial_of([need, *boundary.asked_for[fact.ask].question.needs])
+    if not is_same_matter(ask.request, data, immaterial) or ask.asked.bound.roles != [need.roles]:
         turn.attempt.disagree((recorded.name,), (f"{recorded.name} about something else",))
     if isinstance(fact, EffectRefused):
         raise denied(fact, detail_of(recorded.value), recorded.name)
@@ -71,5 +73,4 @@ def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -
 
 def payload_of(name: str, payload: Any) -> bytes:
     """The bytes of what a person is shown. Raises ValueRefused: nobody was asked."""
-    data, _ = codec_of_value(payload).write(payload, where=name)
-    return data
+    return codec_of_value(payload).write_whole(payload, where=name)

@@ -143,7 +143,7 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
 
 
 def _unneeded(turn: Turn, wish: Wish, used: str) -> tuple[list[Draft], list[Mark]]:
-    """A question that waits for this call although no rule asks for an answer any more."""
+    """A question that waits for this call although nobody's answer to it is needed any more."""
     ask = turn.attempt.boundary.ask_of(wish.name)
     if ask is None or ask.asked.ask == used:
         return [], []
@@ -210,6 +210,7 @@ def _abandoned(turn: Turn, judged: GateJudged, words: str, name: str | None = No
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:
     """Record that the answer to this call is no; the error for the flow."""
     answer, crossing = judged.question.answer, judged.question.effect
+    void, closed = _unneeded(turn, wish, "" if answer is None else answer.ask)
     if judged.verdict.code == "denied" and answer is not None:
         decided = turn.attempt.boundary.asks[answer.ask].decided
         assert decided is not None
@@ -218,8 +219,9 @@ async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Den
         assert crossing is not None
         refused = EffectRefused(business=crossing.business, code="idempotency.conflict")
     writer = turn.attempt.writer
-    drafts = [writer.draft(judged, name=wish.name), writer.draft(refused, name=wish.name, value=detail(words))]
-    await _commit(turn, wish, drafts, conditions_of(turn, judged.question))
+    refusal = writer.draft(refused, name=wish.name, value=detail(words))
+    drafts = [*void, writer.draft(judged, name=wish.name), refusal]
+    await _commit(turn, wish, drafts, conditions_of(turn, judged.question, tuple(closed)))
     return denied(refused, words, wish.name)
 
 

@@ -216,8 +216,7 @@ def _unread(name: str, exc: ValueUnreadable) -> ValueUnreadable:
 
 def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
     """The bytes of a request, from here on the only form of it. Raises ValueRefused: nothing was done."""
-    data: bytes
-    data, _ = effect.request_codec.write(request, where=name)
+    data: bytes = effect.request_codec.write_whole(request, where=name)
     if len(data) > REQUEST_BYTES_MAX:
         raise ValueRefused(
             f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}", where=f"the request of {name}"

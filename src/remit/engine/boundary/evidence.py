@@ -60,7 +60,7 @@ def take(
             code="evidence.again",
             hint="Give a function without arguments: `again=lambda: fetch_quote(sku)`.",
         )
-    data, _ = codec_of_value(value).write(value, where=call)
+    data = codec_of_value(value).write_whole(value, where=call)
     if again is not None:
         turn.fetchers[call] = again
     recorded = attempt.ridden.get(call)
@@ -106,8 +106,7 @@ async def _fetched(turn: Turn, fetcher: Callable[..., Any], name: str) -> bytes:
     fn = fetcher.fn if isinstance(fetcher, Step) else fetcher
     value = await (fn() if inspect.iscoroutinefunction(fn) else in_thread(turn.host.threads, partial(fn)))
     value = await value if inspect.isawaitable(value) else value
-    data, _ = codec_of_value(value).write(value, where=name)
-    return data
+    return codec_of_value(value).write_whole(value, where=name)
 
 
 def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:

@@ -288,20 +288,31 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
         now, known = turn.attempt.writer.now(), {}
         for effect in turn.attempt.boundary.effects.values():
             counts = effect.intended.effect == wish.declared and effect.may_have_happened
-            if counts and all(taken.scope != scope for taken in effect.intended.reserved):
+            if counts and not _reserves(effect, scope):
                 limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
                 known[effect.name] = limit.amount if limit.is_counted else None
         turn.before_ceiling[scope, turn.host.standing.authority.version] = known
-    others = {name: amount for name, amount in known.items() if name != wish.name}
+    effects = turn.attempt.boundary.effects
+    # What was settled as not having happened since, or was sent again and reserves by now, is not counted here.
+    others = {
+        name: amount
+        for name, amount in known.items()
+        if name != wish.name and effects[name].may_have_happened and not _reserves(effects[name], scope)
+    }
     uncounted = next((name for name, amount in others.items() if amount is None), "")
     return sum(amount for amount in others.values() if amount is not None), uncounted
+
+
+def _reserves(effect: EffectView, scope: str) -> bool:
+    """Whether it took of this ceiling itself, so that the ceiling's own count has it."""
+    return any(taken.scope == scope for taken in effect.intended.reserved)
 
 
 def _answer(
     authority: Authority, boundary: Boundary, wish: Wish, bound: Bound, own: EffectView | None
 ) -> Answer | None:
     """The decision that stands for this crossing, with what holds of its decider now."""
-    ask = boundary.ask_of(wish.name)
+    ask = boundary.denied(wish.name, bound) or boundary.ask_of(wish.name)
     if ask is None and own is not None and own.settled is None and own.intended.ask:
         ask = boundary.asks[own.intended.ask]  # used by the very call that is sent again
     decided = None if ask is None else ask.decided or ask.misbound
@@ -316,7 +327,9 @@ def _answer(
         bound=ask.asked.bound,
         by=authority.who(decided.by),
         choice=fact.choice,
+        disabled_since=authority.enabled_at(decided.by) > fact.authority,
         granted_after=_is_granted_after(authority, ask, decided, bound),
+        lost=[role for role in fact.roles if (authority.granted_at(decided.by, role) or 0) > fact.authority],
         roles=fact.roles,
         until=ask.asked.until,
         used=bool(ask.used_by) and ask.used_by != wish.name,

@@ -133,7 +133,8 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
     """Post a decision; the question that it answers.
 
     seen: the version of the question as it was shown. Raises ApprovalRefused: `approval.absent`, `.decided`, `.void`,
-    `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written.
+    `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written. `.late`: the
+    question became void while the answer was on its way, so that a yes, which was written, does not count.
     """
     row = await _row(host, ask_id)
 
@@ -153,8 +154,16 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
         )
         return Letter(fact, detail(reason), (CloseAsk(ask_id), Announce(AskDecided(ask=ask_id))))
 
-    found = await post(host, row.run, by=by, write=write, is_fenced=True)
-    return shown(found.view, _ask(found, ask_id), host.clock.latest(), host.standing.authority)
+    await post(host, row.run, by=by, write=write, is_fenced=True)
+    found = await find(host, row.run)  # whoever holds the run may have been faster
+    ask = _ask(found, ask_id)
+    if choice == "approve" and ask.voided:
+        raise ApprovalRefused(
+            f"The question became void while the answer came ({', '.join(ask.voided)}): it does not count.",
+            code="approval.late",
+            hint="Look at `remit inbox` for what is asked now.",
+        )
+    return shown(found.view, ask, host.clock.latest(), host.standing.authority)
 
 
 def standing(view: RunView, ask: AskView, now: int) -> Standing:
@@ -233,6 +242,10 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
         now = "" if later is None or later is ask else f" It is asked anew as {later.asked.ask}."
         why = ", ".join(ask.voided) or "it was used"
         raise _over(f"The question holds no longer ({why}); nothing was done.{now}", later or ask, code="approval.void")
+    denied = found.view.boundary.denied(asked.call, asked.bound)
+    if denied is not None and denied.decided is not None:  # to the question before, which was void by then
+        what = f"{denied.decided.by} said deny to this very request; nothing was done."
+        raise _over(what, denied, code="approval.decided")
     if seen != ask.hash:
         hint = f"Look at it as it is now, `remit ask {asked.ask}`, and answer that."
         raise ApprovalRefused(

@@ -1,0 +1,87 @@
+"""Denials and late answers: a no stands whatever moves, and nobody is told that an answer counts which does not."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import cast
+
+import pytest
+
+import remit
+from remit import ApprovalRefused
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Store
+from tests.spec.conftest import Storage
+from tests.support.moving import Moving
+from tests.support.office import DEREK, DORA, ROOT, answer, asked, staffed
+
+RULE = remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=1)))
+CONTRACT = remit.Contract(version="1", resume="anyone", effects={"pay": RULE})
+
+
+def asks_for(amount: int, sent: list[int]) -> remit.Flow[str]:
+    """The flow as one of two releases has it, which take turns."""
+
+    @remit.effect
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        sent.append(order["amount"])
+        return "paid"
+
+    @remit.flow(contract=CONTRACT, name="f")
+    async def flow(run: remit.Run) -> str:
+        return await run.effect(pay, {"amount": amount})
+
+    return flow
+
+
+async def test_a_no_to_this_very_request_stands_whatever_was_asked_since(storage: Storage):  # proves: APR-6
+    sent: list[int] = []
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.run(asks_for(100, sent), id="r")
+        await answer(rt, "deny")
+        assert (await rt.run(asks_for(200, sent), id="r")).code == "approval_payload"
+        newer = await asked(rt)
+        outcome = await rt.run(asks_for(100, sent), id="r")
+        assert (outcome.status, outcome.code, sent) == ("failed", "denied", [])
+        assert (await rt.ask(newer.id)).state == "void" and not await rt.inbox()
+
+
+async def test_a_no_that_came_while_its_question_became_void_is_heard():  # proves: APR-6, LOG-2
+    sent, store = list[int](), Moving(MemoryStore())
+    async with remit.open(cast(Store, store)) as rt:
+        await staffed(rt)
+        await rt.set_policy({"version": "1"}, by=ROOT)
+        await rt.run(asks_for(100, sent), id="r")
+        await rt.set_policy({"version": "2"}, by=ROOT)
+
+        async def turn() -> None:
+            assert (await rt.run(asks_for(100, sent), id="r")).code == "approval_needed"
+
+        before = await asked(rt)
+        store.meanwhile = turn
+        told = await rt.decide(before.id, "deny", by=DORA, seen=before.version)
+        assert (told.state, told.decided_by) == ("void", DORA)
+        now = await asked(rt)
+        with pytest.raises(ApprovalRefused) as refused:
+            await rt.decide(now.id, "approve", by=DEREK, seen=now.version)
+        assert refused.value.code == "approval.decided" and DORA in refused.value.message
+        assert (await rt.run(asks_for(100, sent), id="r")).code == "denied" and not sent
+        assert not await rt.inbox()
+
+
+async def test_a_yes_that_came_while_its_question_became_void_is_told_so():  # proves: APR-2, LOG-2
+    sent, store = list[int](), Moving(MemoryStore())
+    async with remit.open(cast(Store, store)) as rt:
+        await staffed(rt)
+        await rt.run(asks_for(100, sent), id="r")
+
+        async def turn() -> None:
+            assert (await rt.run(asks_for(200, sent), id="r")).code == "approval_needed"
+
+        before = await asked(rt)
+        store.meanwhile = turn
+        with pytest.raises(ApprovalRefused) as refused:
+            await rt.decide(before.id, "approve", by=DORA, seen=before.version)
+        assert refused.value.code == "approval.late"
+        assert (await rt.run(asks_for(200, sent), id="r")).code == "approval_needed" and not sent
