@@ -61,7 +61,7 @@ def test_a_step_that_raises_exits_with_7_and_why_says_what_to_do(desk: Desk):  #
         "",
     )
     assert [(failed["call"], failed["error"]) for failed in told["failures"]] == [("fetch", "ValueError")]
-    assert "--by agent:buyer --behalf user:dana" in told["next"]
+    assert told["next"] == "mend what failed, then `remit resume r MODULE:FLOW`."  # which needs no input and no names
     assert "waiting for repair since 20" in desk("why", "r")
 
     (desk.folder / "broken").unlink()
@@ -99,7 +99,7 @@ def test_an_interrupt_gives_the_run_back_and_does_not_wait_for_a_step(desk: Desk
     assert "interrupted" in complaint and "Traceback" not in complaint
     told = desk.json("why", "r")
     assert (told["status"], told["holder"], told["last_call"]) == ("running", "", "chat")
-    assert told["next"].startswith("`remit run MODULE:FLOW --id r`")
+    assert told["next"].startswith("`remit resume r MODULE:FLOW`")
 
 
 @pytest.mark.parametrize("number", ["-1", str(2**63), str(10**23)])

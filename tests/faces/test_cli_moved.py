@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pexpect
 import pytest
 
+import remit
+from remit.faces.next_step import next_step
 from tests.support.command import Desk, at_a_terminal
 
 FLOWS = """
@@ -31,7 +35,7 @@ def pay(order: dict, *, key: str) -> dict:
     if os.path.exists("die"):
         os.kill(os.getpid(), 9)
     if os.path.exists("huge"):
-        return {"receipt": 2**70}
+        return {"receipt": object()}
     if os.path.exists("timeout"):
         raise TimeoutError("no answer")
     return {"receipt": "R-1"}
@@ -65,6 +69,17 @@ buy = flow("buy", contract({"director"}, within=timedelta(hours=72)))
 brief = flow("brief", contract({"director"}, within=timedelta(milliseconds=1)))
 fetched = flow("fetched", contract({"director"}, within=timedelta(hours=72)), again=market)
 free = flow("free", contract(within=None))
+
+
+@remit.step
+def fail() -> None:
+    if os.path.exists("timeout"):
+        raise TimeoutError("no answer")
+
+
+@remit.flow(contract=remit.Contract(version="1", resume="anyone", window=timedelta(days=5)))
+def brittle(run: remit.SyncRun) -> None:
+    run.step(fail)
 """
 
 WHO = ("--by", "agent:buyer", "--behalf", "user:dana")
@@ -203,3 +218,110 @@ def test_whom_it_is_not_for_is_refused_before_anything_is_shown(desk: Desk):
     child.close()
     assert child.exitstatus == 2 and "[y/N]" not in child.before and '"amount"' not in child.before
     assert "approval.role" in child.before
+
+
+# -- why --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_an_answer_has_overtaken_is_not_told_beside_it(desk: Desk):
+    ask = asked(desk)
+    before = desk.json("why", "r")
+    assert "no answer" in desk("why", "r") and not before["is_answered"]
+    desk("approve", ask["id"], "--by", "user:kim", "--yes", "--reason", "fair")
+    told = desk("why", "r")
+    assert "user:kim said yes to pay: fair" in told and "The next turn takes that up." in told
+    assert (
+        "no answer" not in told and "approval.needed" not in told and told.endswith("`remit resume r MODULE:FLOW`.\n")
+    )
+    after = desk.json("why", "r")
+    assert after["is_answered"] and after["since"] == before["since"], "it waits for as long as before"
+
+
+def test_a_doubt_that_somebody_ended_is_none_any_more(desk: Desk):
+    ask = asked(desk)
+    desk("approve", ask["id"], "--by", "user:kim", "--yes")
+    (desk.folder / "timeout").touch()
+    desk("resume", "r", "flows:buy", exits=8)
+    before, told = desk.json("why", "r")["since"], desk("why", "r")
+    assert "obody knows" in told and "The next turn takes that up" not in told, "the yes was taken up"
+    desk("resolve", "r", "pay", "ok", "--by", "user:kim", "--evidence", "the statement", "--outcome", "null")
+    told = desk("why", "r")
+    assert "user:kim said what became of pay" in told and "obody knows" not in told
+    assert desk.json("why", "r")["since"] == before
+
+
+def test_evidence_that_stays_expired_is_not_gone_on_with_for_ever(desk: Desk):
+    """A yes that was given is no reason to say that the next turn brings it on."""
+    ask = asked(desk)
+    policy(desk, 'version = "4"\n[evidence]\nquote = "30m"\n')
+    desk("approve", ask["id"], "--by", "user:kim", "--yes")
+    told = desk.json("resume", "r", "flows:buy", exits=8)
+    assert told["code"] == "evidence_expired"
+    assert "remit cancel r --by user:YOU" in desk.json("why", "r")["next"]
+    assert "open a new run: it stays expired" in desk.json("why", "r")["next"]
+
+
+def test_a_no_of_the_other_side_is_for_the_flow_to_hear(desk: Desk):
+    (desk.folder / "declined").touch()
+    assert run(desk, "free", exits=7)["error"]["code"] == "effect.declined"
+    told = desk.json("why", "r")["next"]
+    assert "let the flow catch `EffectDeclined`" in told and "remit cancel r" in told and "mend what failed" not in told
+
+
+def test_a_run_whose_window_is_over_ends_at_the_next_turn_as_it_is_told(desk: Desk):
+    (desk.folder / "timeout").touch()
+    desk("run", "flows:brittle", "--id", "r", exits=7)
+    with remit.open(f"sqlite:///{desk.database}") as rt:
+        rt.set_policy_sync({"version": "4", "windows": {"low": timedelta(milliseconds=1)}}, by="user:ops")
+    told = desk.json("why", "r")
+    assert told["waits_for"] == "repair" and told["window_end"] < told["now"]
+    assert told["next"] == "`remit resume r MODULE:FLOW` ends it as expired. Where it is still wanted, open a new run."
+    assert desk.json("resume", "r", "flows:brittle", exits=8)["status"] == "expired"
+
+
+def test_what_failed_is_gone_on_with_by_what_needs_no_input(desk: Desk):
+    (desk.folder / "timeout").touch()
+    desk("run", "flows:brittle", "--id", "r", "--by", "user:dana", exits=7)
+    assert desk.json("why", "r")["next"] == "mend what failed, then `remit resume r MODULE:FLOW`."
+
+
+async def test_a_run_in_its_first_step_is_worked_at_although_nothing_is_written_yet(tmp_path: Path):
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @remit.step
+    async def first() -> None:
+        begun.set()
+        await go.wait()
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def one(run: remit.Run) -> None:
+        await run.step(first)
+
+    async with remit.open(f"sqlite:///{tmp_path}/runs.db") as rt:
+        under_way = asyncio.create_task(rt.run(one, id="r"))
+        await begun.wait()
+        told = await rt.why("r")
+        assert told.status == "queued" and next_step(told).sentence.startswith("nothing; somebody works at it.")
+        go.set()
+        await under_way
+
+
+# -- effects, and runs whose worker was killed -------------------------------------------------------------------------
+
+
+def test_an_outcome_that_could_not_be_stored_is_lost_and_not_null(desk: Desk):  # proves: FX-8
+    (desk.folder / "huge").touch()
+    assert run(desk, "free")["code"] == "effect.value_lost"
+    (effect,) = desk.json("effects", "r")
+    assert effect["state"] == "ok" and effect["lost"].startswith("value.") and effect["outcome"] is None
+    told = words(desk("effects", "r"))
+    assert f"its outcome is lost: {words(effect['detail'])}" in told and "null" not in told
+
+
+def test_a_run_killed_inside_its_effect_is_found_from_where_one_looks(desk: Desk):
+    (desk.folder / "die").touch()
+    assert desk.child("run", "flows:free", "--id", "r", "--input", '"Acme"', *WHO).returncode < 0
+    assert "remit effects --in-doubt" in desk("list", "--status", "in_doubt")
+    assert "remit why RUN" in desk("list", "--status", "running")
+    assert re.search(r"^held by +\S+ \(dead\)$", desk("show", "r"), re.M)
+    assert [one["run"] for one in desk.json("effects", "--in-doubt")] == ["r"]

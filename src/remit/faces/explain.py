@@ -19,6 +19,7 @@ from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.faces.spoken import Spoken, spoken
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
+from remit.facts.machine import Status
 from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
@@ -32,6 +33,7 @@ class Explanation:
     """A run's timeline, and the run that it tells.
 
     view: None where the journal does not verify, and for one of Remit's own, which is no run. now: microseconds UTC.
+    is_holder_dead: the worker that holds it is proven dead; False says "alive, unknown, or there is none".
     authority: directory and policy as they are now; None where there are none, or where they can't be believed.
     """
 
@@ -40,6 +42,7 @@ class Explanation:
     view: RunView | None
     now: int
     authority: Authority | None = None
+    is_holder_dead: bool = False
 
     @property
     def window_end(self) -> int:
@@ -77,13 +80,14 @@ class Objection:
 class Why:
     """Why a run stands where it stands. Times are microseconds UTC, 0 where there is none.
 
-    status: the run's, "quarantined" over any other. since: its last entry. last_call: the newest that is recorded.
-    failures: the calls that failed and run again. holder: the worker that holds it, "" for none; is_holder_dead is
-    proven, False says "alive or unknown". incident: what was found when it was set aside. is_whole: of a quarantined
-    run, its bytes verify now. by, behalf: what the next call has to be made with. now: by the clock of this machine.
+    status: the run's, "quarantined" over any other. since: when it came to stand there. last_call: the
+    newest that is recorded. failures: the calls that failed and run again. holder: the worker that holds it, "" for
+    none; is_holder_dead is proven, False says "alive or unknown". incident: what was found when it was set aside.
+    is_whole: of a quarantined run, its bytes verify now. by, behalf: under which it was opened. now: by the clock of
+    this machine. is_answered: somebody answered, resolved or cancelled since, which the next turn takes up.
     objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
-    of which nobody knows whether they happened. cancelled_by: who wants an end. spoken: what people
-    said of it, with their reasons, also when it is over.
+    of which nobody knows whether they happened. cancelled_by: who wants an end. spoken: what people said of it, with
+    their reasons, also when it is over.
     """
 
     run: str
@@ -104,6 +108,7 @@ class Why:
     incident: str
     is_whole: bool
     now: int
+    is_answered: bool = False
     objections: tuple[Objection, ...] = ()
     asks: tuple[Ask, ...] = ()
     doubts: tuple[Effected, ...] = ()
@@ -121,6 +126,13 @@ def explain(host: Host, stored: Stored) -> Explanation:
     except RemitError as exc:
         problem = problem or exc
     return Explanation(row, Timeline(timeline.lines, problem), view, host.clock.now())
+
+
+async def explain_now(host: Host, stored: Stored) -> Explanation:
+    """The same beside what is known of today: directory and policy, and whether who holds the run is dead."""
+    worker = stored.row.worker
+    is_dead = worker is not None and await admit.is_holder_dead(host, worker)
+    return replace(explain(host, stored), authority=await authority_of(host), is_holder_dead=is_dead)
 
 
 def verified(origin: str, stored: Stored) -> RunView | None:
@@ -171,19 +183,20 @@ async def why(host: Host, stored: Stored) -> Why:
     row = stored.row
     if row.run.startswith(RESERVED_PREFIX):
         raise RunAbsent(f"{row.run!r} is a journal of Remit's own and no run; nothing was done.")
-    explained = replace(explain(host, stored), authority=await authority_of(host))
+    explained = await explain_now(host, stored)
     view, problem = explained.view, explained.timeline.problem
     if problem is not None and not row.quarantined:
         raise problem
     parked = view.parked if view is not None else None
     opened = view.opened if view is not None else None
+    since = _since(view, explained.timeline) if view is not None else 0
     return Why(
         run=row.run,
         flow=row.flow,
         by=row.by,
         behalf=(opened.behalf or "") if opened is not None else "",
         status=QUARANTINED if row.quarantined or view is None else str(view.status),
-        since=view.last_at if view is not None else 0,
+        since=since,
         code=view.code if view is not None else row.code,
         reason=detail_of(view.last_value) if view is not None and view.code else "",
         waits_for=parked.waits_for if parked is not None else "",
@@ -191,13 +204,21 @@ async def why(host: Host, stored: Stored) -> Why:
         last_call=next(reversed(view.calls), "") if view is not None else "",
         holder=row.worker or "",
         lease_until=row.lease_until,
-        is_holder_dead=row.worker is not None and await admit.is_holder_dead(host, row.worker),
+        is_holder_dead=explained.is_holder_dead,
         window_end=explained.window_end,
         incident=await _incident(host, row) if row.quarantined else "",
         is_whole=view is not None,
         now=host.clock.now(),
+        is_answered=view is not None and view.ended is None and any(one.at >= since for one in spoken(view)),
         **(_boundary(view, host.clock.latest(), explained.authority) if view is not None else {}),
     )
+
+
+def _since(view: RunView, timeline: Timeline) -> int:
+    """When the run came to stand where it stands: what others post, and what an attempt does, leaves it there."""
+    own = [line for line in timeline.lines if line.lane == "main"]
+    begun = [line for line in own if line.kind == "AttemptStarted"]
+    return (begun if view.status is Status.RUNNING else own)[-1].at
 
 
 def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str, Any]:

@@ -10,22 +10,22 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from remit.authority.directory import LOCAL
 from remit.faces.explain import QUARANTINED, Why
 from remit.facts.machine import OPEN
 
 _COMMAND = re.compile(r"`(remit [^`]+)`")
-_AGAIN = "`remit run MODULE:FLOW --id {run}{names}` with the same input"
 _GO_ON = "`remit resume {run} MODULE:FLOW`"
 _CANCEL = "`remit cancel {run} --by user:YOU`"
 
 # What a run that waits for repair needs, by its code.
 _REPAIRS = {
     "definition_incompatible": "bring the recorded calls back into the code, ask `remit check {run} MODULE:FLOW`, "
-    f"then {_AGAIN}.",
+    f"then {_GO_ON}.",
+    "effect.declined": "that no is for good: let the flow catch `EffectDeclined` and go another way, "
+    f"then {_GO_ON}; or {_CANCEL}.",
     "effect.value_lost": f"nothing brings that back: {_CANCEL} ends the run, and says what was done.",
-    "value.unreadable": f"let the type read what is stored, then {_AGAIN}; or {_CANCEL}.",
-    "policy_unnamed": f"give the contract a rule for that effect, or mend the name of one, then {_AGAIN}.",
+    "value.unreadable": f"let the type read what is stored, then {_GO_ON}; or {_CANCEL}.",
+    "policy_unnamed": f"give the contract a rule for that effect, or mend the name of one, then {_GO_ON}.",
 }
 
 # What one needs that waits at the gate, where nobody is asked and nothing is in doubt.
@@ -62,14 +62,21 @@ def next_step(told: Why) -> Step:
         return step(restore + "`remit lift {run} --by user:YOU --reason WHY`.", run=run)
     if told.status not in OPEN:
         return step("nothing; it has ended. `remit explain {run}` tells how.", run=run)
-    if told.status == "running" and told.holder and not told.is_holder_dead:
+    if _is_worked_at(told):
         return step("nothing; somebody works at it. If that worker dies, the next call takes over.")
+    if told.window_end <= told.now and not told.doubts:
+        return step(f"{_GO_ON} ends it as expired. Where it is still wanted, open a new run.", run=run)
     if told.waits_for != "repair" and told.status in ("waiting", "in_doubt"):
         return _next_at_the_gate(told, run)
-    names = f" --by {shlex.quote(told.by)}" if told.by != LOCAL else ""
-    names += f" --behalf {shlex.quote(told.behalf)}" if told.behalf else ""
-    plain = f"mend what failed, then {_AGAIN}." if told.failures or told.code else f"{_AGAIN}."
-    return step(_REPAIRS.get(told.code, plain), run=run, names=names)
+    plain = f"mend what failed, then {_GO_ON}." if told.failures or told.code else f"{_GO_ON}."
+    return step(_REPAIRS.get(told.code, plain), run=run)
+
+
+def _is_worked_at(told: Why) -> bool:
+    """Whether a worker that may live is at it: what it does first is written down together with its attempt."""
+    if not told.holder or told.is_holder_dead:
+        return False
+    return told.status == "running" or told.lease_until > told.now
 
 
 def doubt_step(run: str, call: str) -> Step:
@@ -86,11 +93,11 @@ def doubt_step(run: str, call: str) -> Step:
 
 def _next_at_the_gate(told: Why, run: str) -> Step:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
-    if unknown := [doubt for doubt in told.doubts if not doubt.told_by]:
+    if unknown := [doubt for doubt in told.doubts if not (doubt.told_by and told.is_answered)]:
         return doubt_step(told.run, unknown[0].call)
     if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
         return step("`remit ask {ask}` shows what is asked, and how it is answered.", ask=waiting[0].id)
-    if told.asks or told.doubts or told.cancelled_by:
+    if told.is_answered or told.waits_for == "approval":  # the next turn takes the answer up, or asks anew
         return step(f"{_GO_ON}.", run=run)
     judged = "`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, "
     return step(_AT_THE_GATE.get(told.code, f"{judged}{_GO_ON}."), run=run)

@@ -15,7 +15,6 @@ import asyncio
 import builtins
 import shlex
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from remit.authority.directory import LOCAL
@@ -36,7 +35,7 @@ from remit.engine.runs.dry import Judged, judge_dry
 from remit.engine.runs.rehearsal import Compatibility, rehearse
 from remit.engine.runs.watch import wait_for
 from remit.errors import Refused, Tampered, ValueRefused
-from remit.faces.explain import QUARANTINED, Explanation, Why, authority_of, examine_own, explain, verified, why
+from remit.faces.explain import QUARANTINED, Explanation, Why, examine_own, explain_now, verified, why
 from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.machine import Status
@@ -154,7 +153,7 @@ class Runtime(People):
     async def explain(self, id: str) -> Explanation:
         """What happened, entry by entry, whatever the journal's state. Executes nothing. Raises RunAbsent."""
         host = self._ready()
-        return replace(explain(host, await read_stored(host, id)), authority=await authority_of(host))
+        return await explain_now(host, await read_stored(host, id))
 
     async def why(self, id: str) -> Why:
         """Why a run stands where it stands; a quarantined one as the incidents tell. Raises RunAbsent, Tampered."""

@@ -22,7 +22,8 @@ class Effected:
     """One call of an effect. state: `in_doubt` also while it is under way. at: microseconds UTC, of its intention.
 
     key: idempotency key that the outside was given. request: plain JSON. outcome: of one that happened, else None.
-    detail: why it failed or did not happen. found: how a doubt was ended: probe, person, "" for none. told_by: who
+    lost: why the outcome of one that happened could not be stored, "" where it was. detail: the same in words, or why
+    it failed or did not happen. found: how a doubt was ended: probe, person, "" for none. told_by: who
     said what became of it, "" where nobody did.
     """
 
@@ -38,6 +39,7 @@ class Effected:
     detail: str
     found: str
     told_by: str
+    lost: str = ""
 
 
 async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) -> list[Effected]:
@@ -92,4 +94,5 @@ def told(view: RunView, effect: EffectView) -> Effected:
         detail="" if settled is None or is_kept else detail_of(effect.outcome),
         found="" if settled is None else settled.found,
         told_by=said[-1] if said else "",
+        lost=settled.lost.code if settled is not None and settled.lost is not None else "",
     )

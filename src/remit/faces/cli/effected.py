@@ -108,7 +108,9 @@ def _effects(found: list[Effected]) -> Shown:
 def _below(one: Effected) -> list[Part]:
     """What was asked of the outside, and what came of it; of a doubt the key by which the other side knows it."""
     parts: list[Part] = [Cut("", _json(one.request))]
-    if one.state == "ok":
+    if one.lost:
+        parts.append(cell(f"its outcome is lost: {one.detail}", "bold yellow"))
+    elif one.state == "ok":
         parts.append(Cut("=>", _json(one.outcome)))
     elif one.state == "in_doubt":
         parts.append(cell(f"key {one.key}", "dim"))

@@ -123,7 +123,7 @@ def list_(
     async def ask(rt: Runtime, voice: Voice, wanted: str | None) -> int:
         aside = is_quarantined or None
         rows = await rt.list(flow=flow, status=wanted, quarantined=aside, prefix=prefix, limit=limit, before=before)
-        voice.answer([run_document(row) for row in rows], show.runs(rows, limit))
+        voice.answer([run_document(row) for row in rows], show.runs(rows, limit, wanted))
         return Exit.OK
 
     act(manner, ask, first=lambda: check_status(status))

@@ -28,12 +28,12 @@ def reasons(told: Why) -> Shown:
         parts.append(cell("Its bytes verify now." if told.is_whole else "Its bytes still do not verify."))
     for failure in told.failures:
         parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
-    if told.reason and not told.failures and not told.objections:
+    if told.reason and not told.failures and not told.objections and not _is_overtaken(told):
         parts.append(cell(f"{told.code}: {told.reason}"))
     parts += [_asked(ask, told.now) for ask in told.asks if not ask.decided_by]
     parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" and not doubt.told_by]
     parts += [cell(f"{one.by} {one.did}: {one.words}" if one.words else f"{one.by} {one.did}.") for one in told.spoken]
-    if any(ask.decided_by for ask in told.asks) or any(doubt.told_by for doubt in told.doubts):
+    if told.is_answered:
         parts.append(cell("The next turn takes that up."))
     if told.failures:
         named = ", ".join(failure.call for failure in told.failures)
@@ -53,8 +53,19 @@ def _objections(told: Why) -> Shown | None:
         return None
     grid = Grid("check", "code", "seen", "required", fold="seen", folds=("required",))
     for one in told.objections:
-        grid.row(cell(one.check, "bold"), one.code, one.seen, one.required)
-    return grid.made()
+        if one.check not in _OVERTAKEN or not _is_overtaken(told):
+            grid.row(cell(one.check, "bold"), one.code, one.seen, one.required)
+    return grid.made() if grid.is_filled else None
+
+
+# What an answer of a person may have settled. The rest of what the gate found is not their business.
+_OVERTAKEN = ("approval", "effects", "duplicates")
+
+
+def _is_overtaken(told: Why) -> bool:
+    """Whether what the run waited for has been said since: to tell of it beside the answer would be a second story."""
+    is_all_said = all(ask.decided_by for ask in told.asks) and all(doubt.told_by for doubt in told.doubts)
+    return told.is_answered and is_all_said and bool(told.asks or told.doubts)
 
 
 def _asked(ask: Ask, now: int) -> Text:

@@ -23,16 +23,24 @@ ASK_STYLES = {"open": "yellow", "approved": "green", "denied": "red"}  # those t
 # What `show` tells of a run's calls: how each came out. `explain` has every entry.
 OUTCOMES = COMPLETING
 
+# A row says what the journal said last. A worker that is killed inside an effect writes nothing any more.
+_NOTES = {
+    "in_doubt": "Whose worker was killed inside an effect stands as running: `remit effects --in-doubt` has those too.",
+    "running": "Whose worker was killed stands as running as well: `remit why RUN` tells.",
+}
 
-def runs(rows: list[RunRow], limit: int) -> Shown:
+
+def runs(rows: list[RunRow], limit: int, status: str | None) -> Shown:
+    note = cell(_NOTES[status], "dim") if status in _NOTES else None
     if not rows:
-        return cell("No runs.")
+        return stack(cell("No runs."), note)
     grid = Grid("run", "status", "why", "flow", "opened", "by", fold="run")
     for row in rows:
         grid.row(row.run, status_of(status_name(row)), row.code, row.flow, time_of(row.opened_at), row.by)
     if len(rows) < limit:
-        return grid.made()
-    return Group(grid.made(), cell(f"{limit} are shown; older ones with `--before {rows[-1].run_key}`."))
+        return stack(grid.made(), note)
+    shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
+    return stack(Group(grid.made(), cell(f"{shown}; older ones with `--before {rows[-1].run_key}`.")), note)
 
 
 def finished(view: RunView) -> Shown:
@@ -52,7 +60,7 @@ def one_run(found: Explanation, view: RunView, calls: list[Line], *, is_raw: boo
         ("executor", executor(view)),
         ("opened", time_of(view.opened_at)),
         ("window ends", time_of(found.window_end)),
-        ("held by", row.worker or "nobody"),
+        ("held by", f"{row.worker} (dead)" if found.is_holder_dead else row.worker or "nobody"),
         ("entries", f"{row.seq}, the last {row.head.hex()[:16]}…"),
         ("input", "" if is_raw else Cut("", view.input)),
         (last, "" if is_raw else _last_value(view)),
