@@ -90,6 +90,9 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             if not has_lost():
                 turn.attempt.let_go.add(wish.name)
                 task.add_done_callback(partial(_never_begun, turn, wish))
+        elif not task.cancelled() and not has_lost():
+            # It was over in the very moment in which it was given up, and the flow goes on as if it were not.
+            turn.attempt.let_go.add(wish.name)
         raise
 
 

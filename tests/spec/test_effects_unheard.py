@@ -1,0 +1,68 @@
+"""Effects that are over in the very moment in which their flow gives them up: it never heard, and goes on as if not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.till import OPEN, Order, Till, kinds_of
+
+
+class Late:
+    """A payment whose flow runs out of patience some turns of the loop after the answer came, and then pays another."""
+
+    def __init__(self, hops: int, answer: Callable[[str, Order], Any] | BaseException) -> None:
+        self.till, self.hops, self.answer = Till(), hops, answer
+        self.calls: list[asyncio.Future[Any]] = []
+        self.till.next(self.answered)
+        self.pay, self.elsewhere = self.till.effect(), self.till.effect("elsewhere")
+
+        @remit.flow(contract=OPEN)
+        async def impatient(run: remit.Run) -> str:
+            self.calls.append(asyncio.ensure_future(run.effect(self.pay, Order())))
+            await asyncio.wait(self.calls[-1:])
+            if not self.calls[-1].cancelled():
+                return "heard" if self.calls[-1].exception() is None else "refused"
+            await run.effect(self.elsewhere, Order(invoice="elsewhere"))
+            return "elsewhere"
+
+        self.flow = impatient
+
+    def answered(self, key: str, order: Order) -> Any:
+        self.give_up(self.hops)
+        if isinstance(self.answer, BaseException):
+            raise self.answer
+        return self.answer(key, order)
+
+    def give_up(self, hops: int) -> None:
+        if hops:
+            asyncio.get_running_loop().call_soon(self.give_up, hops - 1)
+        else:
+            self.calls[-1].cancel()
+
+
+@pytest.mark.parametrize("hops", range(5))
+async def test_nothing_new_begins_outside_before_the_flow_hears_what_became_of_what_it_gave_up(
+    hops: int, storage: Storage
+):  # proves: FX-2, FX-10
+    late = Late(hops, Till().pay)
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(late.flow, id="r")).value == "heard"
+        assert [effect.call for effect in await rt.effects("r")] == ["pay"]
+        assert (await kinds_of(rt, "r")).count("EffectIntended") == 1
+    assert [order.invoice for _, order in late.till.arrived] == ["i-1"]
+
+
+@pytest.mark.parametrize("hops", range(5))
+async def test_a_no_of_the_other_side_is_heard_before_the_flow_goes_elsewhere(
+    hops: int, storage: Storage
+):  # proves: FX-10
+    late = Late(hops, remit.Declined("no funds"))
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(late.flow, id="r")).value == "refused"
+    assert [order.invoice for _, order in late.till.arrived] == ["i-1"]
