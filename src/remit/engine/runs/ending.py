@@ -162,9 +162,11 @@ def _closing(attempt: Attempt) -> tuple[Mark, ...]:
 async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> Outcome | Again | None:
     """Write down that code and journal disagree, unless that is what the run waits for already; None where it waits.
 
-    What rides, draws and races of the flow that does not fit, is dropped.
+    What rides, draws and races of the flow that does not fit, is dropped. What is under way at the outside is let
+    finish first, and is in doubt: nothing more is believed of code that does not fit.
     """
     attempt, view = turn.attempt, turn.attempt.view
+    await attempt.drain()
     words = detail(why.message)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     attempt.reopen_to_end()

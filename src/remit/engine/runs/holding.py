@@ -69,13 +69,14 @@ async def is_unheard(host: Host, attempt: Attempt) -> bool:
 
 
 async def _see_through(attempt: Attempt) -> None:
-    """Whoever stopped waiting for the run: what it began outside is settled before anybody else may hold it.
+    """Whatever stopped the turn: what it began outside has come back before anybody else may hold the run.
 
-    A request that is still on its way would land after others had looked whether it did. Only a second cancellation,
-    as when the loop ends, leaves it in doubt.
+    A request that is still on its way would land after others had looked whether it did. It is settled, or in doubt
+    where nothing can be written any more. Only a second cancellation, as when the loop ends, leaves it on its way;
+    and where the lease is lost, others hold the run already.
     """
     attempt.halt(Again())
-    if attempt.closed_by is None:
+    if not isinstance(attempt.closed_by, LeaseLost):
         await attempt.drain()
 
 
