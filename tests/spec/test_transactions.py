@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
+import apsw
+import asyncpg
 import pytest
 
 import remit
@@ -19,6 +22,7 @@ from tests.spec.conftest import Storage
 from tests.support.moving import Moving
 
 OPS = "user:ops"
+DEFERRED = "DEFERRABLE INITIALLY DEFERRED"
 
 
 @dataclass
@@ -245,3 +249,80 @@ async def test_a_transaction_that_asks_the_runtime_is_refused_and_holds_nobody_u
             await asyncio.wait_for(rt.run(flow_of(book), 5, id="r"), 20)
         assert failed.value.error_type == "remit.errors.CallRefused"
         assert await rt.grant("user:dana", "director", by=OPS)
+
+
+async def own_tables(database: Storage, url: str) -> None:
+    """An application's tables, of which one is looked at in COMMIT alone."""
+    if database.kind == "postgres":
+        connection = await asyncpg.connect(url)
+        await connection.execute("CREATE TABLE public.invoice (id int PRIMARY KEY)")
+        await connection.execute(f"CREATE TABLE public.line (of int REFERENCES public.invoice {DEFERRED})")
+        await connection.close()
+    else:
+        with closing(apsw.Connection(url.removeprefix("sqlite:///"))) as file:
+            file.execute("CREATE TABLE invoice (id INTEGER PRIMARY KEY)")
+            file.execute(f"CREATE TABLE line (of INTEGER REFERENCES invoice (id) {DEFERRED})")
+
+
+@remit.transaction(name="book")
+def line_on_sqlite(connection: Any, invoice: int) -> None:
+    connection.execute("INSERT INTO line VALUES (?)", (invoice,))
+
+
+@remit.transaction(name="book")
+async def line_on_postgres(connection: Any, invoice: int) -> None:
+    await connection.execute("INSERT INTO public.line VALUES ($1)", invoice)
+
+
+@remit.transaction(name="book")
+def cancelled_on_sqlite(connection: Any, invoice: int) -> None:
+    raise asyncio.CancelledError("a helper was cancelled")
+
+
+@remit.transaction(name="book")
+async def cancelled_on_postgres(connection: Any, invoice: int) -> None:
+    raise asyncio.CancelledError("a helper was cancelled")
+
+
+@pytest.mark.parametrize(
+    "book",
+    [
+        {"sqlite": line_on_sqlite, "postgres": line_on_postgres},
+        {"sqlite": cancelled_on_sqlite, "postgres": cancelled_on_postgres},
+    ],
+    ids=["refused in COMMIT", "cancelled inside"],
+)
+async def test_what_rolls_back_is_recorded_before_the_flow_hears_of_it_whatever_rolled_it_back(
+    database: Storage, book: dict[str, remit.Transaction[None]]
+):  # proves: FX-6, RUN-4
+    is_mended: list[bool] = []
+
+    def report() -> str:
+        if not is_mended:
+            raise OSError("mail down")
+        return "told"
+
+    @remit.effect
+    async def elsewhere(invoice: int, *, key: str) -> None:
+        return None
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def booking(run: remit.Run) -> str:
+        try:
+            await run.transact(book[database.kind], 99)
+        except remit.EffectDidNotHappen:
+            await run.effect(elsewhere, 99)
+        told: str = await run.step(report)
+        return told
+
+    async with database.open() as rt:
+        await own_tables(database, database.make(None))
+        with pytest.raises(remit.StepError, match="mail down"):
+            await rt.run(booking, id="r")
+        assert [(each.call, each.state) for each in await rt.effects("r")] == [
+            ("book", "did_not_happen"),
+            ("elsewhere", "ok"),
+        ]
+        is_mended.append(True)
+        assert (await rt.run(booking, id="r")).value == "told"
+        assert await rt.verify("r") is None

@@ -10,6 +10,7 @@ could acknowledge the intention before its body ran.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from remit.authority.gate import is_high
 from remit.engine.boundary.crossing import cross
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
+from remit.engine.boundary.heard import times_cancelled
 from remit.engine.declared.place import place
 from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
@@ -24,7 +26,7 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
-from remit.errors import CallRefused, Refused
+from remit.errors import CallRefused, Refused, RemitError
 from remit.facts.kinds import EffectSettled
 from remit.store.marks import Reserve, TakeKey
 
@@ -119,17 +121,24 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     try:
         await attempt.append_within(awaited if effect.is_async else plain, limit_ms=turn.host.lease_ms // 6)
     except Exception as exc:
-        if exc in around.raised or (isinstance(exc, Refused) and exc.code in _OWN_FAULTS):
+        if exc in around.raised or _is_its_own_fault(exc):
             return exc
         raise
     return None
+
+
+def _is_its_own_fault(exc: Exception) -> bool:
+    """Whether the application rolled it back after its function: by being late, or by what is looked at in COMMIT."""
+    if isinstance(exc, RemitError):
+        return isinstance(exc, Refused) and exc.code in _OWN_FAULTS
+    return not isinstance(exc, AssertionError)
 
 
 class _Around:
     """Around the application's function: where it stands, and what rolled it back.
 
     No generator, which what ends an iteration would end. That, and what exits, would end the store's writer as well:
-    it becomes an error.
+    it becomes an error. So does a cancellation that the function met, and that nobody asked of the call.
     """
 
     def __init__(self, name: str) -> None:
@@ -137,16 +146,20 @@ class _Around:
         self._name = name
 
     def __enter__(self) -> None:
+        self._before = times_cancelled()
         self._token = place.set("transaction")
 
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
         place.reset(self._token)
         if isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration):
             self.raised.append(exc)
-        elif isinstance(exc, _ENDING):
+        elif isinstance(exc, _ENDING) or self._is_met(exc):
             error = RuntimeError(f"{self._name} raised {type_name(exc)}")
             self.raised.append(error)
             raise error from exc
+
+    def _is_met(self, exc: BaseException | None) -> bool:
+        return isinstance(exc, asyncio.CancelledError) and times_cancelled() == self._before
 
 
 async def _rolled_back(
