@@ -85,6 +85,35 @@ async def test_nobody_may_say_that_it_did_not_happen_while_a_closed_runtime_s_ca
     assert len(bank.paid) == 1
 
 
+async def test_nobody_may_say_that_it_did_not_happen_while_the_first_of_two_calls_goes_on(
+    storage: Storage,
+):  # proves: FX-2, FX-9
+    bank, calls = Bank(), list[str]()
+
+    @remit.effect(doubt="resend", sink="dedupes", timeout=timedelta(milliseconds=50))
+    def pay(order: Order, *, key: str) -> Receipt:
+        calls.append(key)
+        if len(calls) > 1:
+            raise ConnectionError("no answer")
+        return bank.transfer(key, order)
+
+    try:
+        async with storage.open() as rt:
+            await rt.grant("user:ann", "clerk", by="user:root")
+            outcome = await rt.run(paying(pay), id="r")
+            assert (outcome.status, len(calls)) == ("in_doubt", 2)
+            assert "has not returned" in outcome.reason
+            with pytest.raises(remit.Refused) as refused:
+                await rt.resolve("r", "pay", "did_not_happen", by="user:ann", evidence="not at the bank")
+            assert refused.value.code == "doubt.under_way"
+            await bank.finish()
+            while rt._ready().outstanding:
+                await asyncio.sleep(0.005)
+            await rt.resolve("r", "pay", "did_not_happen", by="user:ann", evidence="not at the bank")
+    finally:
+        bank.let_go.set()
+
+
 async def test_an_async_call_goes_on_when_its_runtime_is_left(database: Storage):  # proves: FX-2, OWN-1
     till = Till()
     till.next(till.hold)

@@ -1,9 +1,11 @@
-"""Effects that are over in the very moment in which their flow gives them up: it never heard, and goes on as if not."""
+"""Effects that their flow gave up in an odd moment: when they were over and not heard, or when others swallow it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 import remit
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Till, kinds_of
+
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Late:
@@ -66,3 +70,40 @@ async def test_a_no_of_the_other_side_is_heard_before_the_flow_goes_elsewhere(
     async with storage.open() as rt, asyncio.timeout(30):
         assert (await rt.run(late.flow, id="r")).value == "refused"
     assert [order.invoice for _, order in late.till.arrived] == ["i-1"]
+
+
+@pytest.mark.parametrize("asks", ["predicate", "fetcher"])
+async def test_what_was_given_up_does_not_begin_though_what_is_asked_for_it_swallows_that(
+    asks: str, storage: Storage
+):  # proves: FX-1, FX-10
+    till, is_asked = Till(), asyncio.Event()
+    pay, elsewhere = till.effect(), till.effect("elsewhere")
+
+    async def yes() -> bool:
+        is_asked.set()
+        with suppress(BaseException):
+            await asyncio.Event().wait()
+        return True
+
+    async def wanted(order: Order) -> bool:
+        return await yes()
+
+    rules = {"pay": remit.Rule(still_wanted=wanted)} if asks == "predicate" else {}
+    contract = remit.Contract(version="1", resume="anyone", effects=rules, others="free" if rules else None)
+
+    @remit.flow(contract=contract)
+    async def impatient(run: remit.Run) -> str:
+        again = yes if asks == "fetcher" else None
+        run.evidence("quote", True, as_of=LONG_AGO, fresh_for=timedelta(hours=1), again=again)
+        call = asyncio.ensure_future(run.effect(pay, Order(), rests_on=["quote"] if again else []))
+        await is_asked.wait()
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        await run.effect(elsewhere, Order(invoice="elsewhere"))
+        return "elsewhere"
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(impatient, id="r")).value == "elsewhere"
+        assert [effect.call for effect in await rt.effects("r")] == ["elsewhere"]
+    assert [order.invoice for _, order in till.arrived] == ["elsewhere"]

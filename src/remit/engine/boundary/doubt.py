@@ -56,7 +56,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         return True
     elif told := attempt.boundary.last_word(view):
         why = f"{told.by} said what became of it, and may not say so any more"
-    if view.intention in turn.host.outstanding:
+    if view.intended.key in turn.host.outstanding:
         why = "its call has not returned in this process, and may still do it"
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
     return False

@@ -18,20 +18,31 @@ ASK_SECONDS = 30.0
 
 
 async def heard(ask: Callable[[], Awaitable[T]]) -> T | BaseException:
-    """What it says, or what it raised. Raises CancelledError where it is this very task that ends."""
-    token = place.set("effect")
+    """What it says, or what it raised. Raises CancelledError where it is this very task that ends.
+
+    Also where the function swallowed that: whoever gave up the call was told that it does not begin.
+    """
+    before, token = times_cancelled(), place.set("effect")
+    said: T | BaseException
     try:
         async with asyncio.timeout(ASK_SECONDS):
-            return await ask()
+            said = await ask()
     except (Exception, SystemExit, asyncio.CancelledError) as exc:
-        check_not_ending(exc)
-        return exc
+        said = exc
     finally:
         place.reset(token)
+    if times_cancelled() > before:
+        raise asyncio.CancelledError("the call was cancelled while something was asked for it")
+    return said
 
 
-def check_not_ending(exc: BaseException) -> None:
-    """Raises the cancellation of this very task, which ends; one that the user's code met is what it raised."""
-    task = asyncio.current_task()
-    if isinstance(exc, asyncio.CancelledError) and task is not None and task.cancelling():
-        raise exc
+def times_cancelled() -> int:
+    """How often somebody cancelled this very task and it did not end yet; what the user's code met is not counted.
+
+    0 in a thread of its own, which nobody cancels.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return 0
+    return 0 if task is None else task.cancelling()

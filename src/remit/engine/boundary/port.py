@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from remit.engine.boundary.heard import check_not_ending, heard
+from remit.engine.boundary.heard import heard, times_cancelled
 from remit.engine.declared.place import place
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
 from remit.engine.turn.step import in_thread, since_us
@@ -58,7 +58,8 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     except Declined as exc:
         return Answered("failed", None, exc, since_us(began))
     except (Exception, asyncio.CancelledError) as exc:
-        check_not_ending(exc)
+        if isinstance(exc, asyncio.CancelledError) and times_cancelled():
+            raise
         return Answered("doubt", None, exc, since_us(began))
     finally:
         place.reset(token)
@@ -102,7 +103,7 @@ async def _called(
 
 def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:
     """Note that an effect's function is at work, until it returned. Raises AttemptClosed: its runtime was closed."""
-    noted = turn.host.lock.send(turn.host.me.worker, permit.intention)
+    noted = turn.host.lock.send(turn.host.me.worker, permit.key)
     if noted is None:
         turn.attempt.lost(StoreClosed(f"The runtime was closed; {permit.name} was intended, and was not called."))
     return noted

@@ -107,7 +107,7 @@ def word_on(host: Host, attempt: Attempt, view: EffectView) -> Resolved | None:
     One before it is over, whoever may speak again: the last was taken because that one did not count any more.
     """
     told = attempt.boundary.last_word(view)
-    if told is None or view.intention in host.outstanding:
+    if told is None or view.intended.key in host.outstanding:
         return None
     refused = objection(host.standing.authority, attempt.view.opened, view, told.by)
     return told if refused is None else None

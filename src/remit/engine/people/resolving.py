@@ -53,7 +53,7 @@ async def resolve(
             raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=_SEE)
         if found.row.worker not in (None, dead):  # as of the journal that this is judged by, in which a call may begin
             raise Refused(f"A worker is at {call!r}; nothing was done.", code="doubt.under_way", hint="Wait for it.")
-        if effect.intention in host.outstanding:
+        if effect.intended.key in host.outstanding:
             raise Refused(
                 f"The call of {call!r} has not returned in this process; nothing was done.",
                 code="doubt.under_way",

@@ -84,7 +84,10 @@ class Host:
 
     @property
     def outstanding(self) -> Collection[str]:
-        """Intentions whose call has not returned, of every runtime of this process, also where nobody waits for it."""
+        """Keys under which a call has not returned, of every runtime of this process, also where nobody waits for it.
+
+        By key and not by intention: what is sent again has another intention, and the first call may still do it.
+        """
         return self.lock.outstanding
 
     async def introduce(self) -> None:

@@ -51,7 +51,9 @@ class ProcessLock:
         _prune(folder)
         self.pid = os.getpid()
         self.workers: set[str] = set()  # of the runtimes that are open, or whose calls have not all returned
-        self.outstanding: Counter[str] = Counter()  # intentions whose call has not returned, each as often as is noted
+        self.outstanding: Counter[str] = (
+            Counter()
+        )  # keys under which a call has not returned, each as often as is noted
         self._sent: Counter[str] = Counter()  # the same, by the worker that calls
         self._leaving: set[str] = set()  # workers that retire with the last of their calls
         self._noting = threading.Lock()
@@ -76,14 +78,14 @@ class ProcessLock:
             self.workers.add(worker)
         return worker
 
-    def send(self, worker: str, intention: str) -> Callable[[], None] | None:
+    def send(self, worker: str, key: str) -> Callable[[], None] | None:
         """Note that a call begins; what says that it returned. None where the worker retired: nothing may begin."""
         with self._noting:
             if worker not in self.workers or worker in self._leaving:
                 return None
-            self.outstanding[intention] += 1
+            self.outstanding[key] += 1
             self._sent[worker] += 1
-        return partial(self._returned, worker, intention)
+        return partial(self._returned, worker, key)
 
     def retire(self, worker: str) -> None:
         """This worker begins nothing any more. It is dead once all that it sent has returned."""
@@ -93,12 +95,12 @@ class ProcessLock:
             else:
                 self.workers.discard(worker)
 
-    def _returned(self, worker: str, intention: str) -> None:
+    def _returned(self, worker: str, key: str) -> None:
         with self._noting:
-            for noted, key in ((self.outstanding, intention), (self._sent, worker)):
-                noted[key] -= 1
-                if not noted[key]:
-                    del noted[key]
+            for noted, what in ((self.outstanding, key), (self._sent, worker)):
+                noted[what] -= 1
+                if not noted[what]:
+                    del noted[what]
             if worker in self._leaving and not self._sent[worker]:
                 self._leaving.discard(worker)
                 self.workers.discard(worker)
