@@ -153,12 +153,12 @@ class _Around:
         place.reset(self._token)
         if isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration):
             self.raised.append(exc)
-        elif isinstance(exc, _ENDING) or self._is_met(exc):
+        elif exc is not None and (isinstance(exc, _ENDING) or self._is_met(exc)):
             error = RuntimeError(f"{self._name} raised {type_name(exc)}")
             self.raised.append(error)
             raise error from exc
 
-    def _is_met(self, exc: BaseException | None) -> bool:
+    def _is_met(self, exc: BaseException) -> bool:
         return isinstance(exc, asyncio.CancelledError) and times_cancelled() == self._before
 
 
