@@ -101,7 +101,7 @@ class InputMismatch(Refused):
     """The run exists with another input; nothing was done."""
 
     code = "input_mismatch"
-    hint = "Use another run id for another input, or go on with the recorded one by `rt.resume(id, flow)`."
+    hint = "Use another run id for another input, or go on with the recorded one by `remit resume RUN MODULE:FLOW`."
 
 
 class FlowMismatch(Refused):
@@ -115,7 +115,7 @@ class ExecutorMismatch(Refused):
     """The run was opened by somebody else; nothing was done."""
 
     code = "executor_mismatch"
-    hint = "Only the executor that opened a run goes on with it; pass the same `by` and `behalf`."
+    hint = "Only the executor that opened a run goes on with it: name the same one, and the same principal it acts for."
 
 
 class RunAbsent(Refused):
@@ -143,7 +143,7 @@ class LeaseHeld(Refused):
     """A living worker owns the run; nothing was done."""
 
     code = "lease.held"
-    hint = "Wait for it with `rt.wait(id)`; a dead owner is taken over by itself."
+    hint = "Wait until it is done; a dead owner is taken over by itself."
 
 
 class RunUnfinished(Refused):

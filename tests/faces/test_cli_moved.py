@@ -8,6 +8,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pexpect
 import pytest
 
@@ -69,6 +70,9 @@ buy = flow("buy", contract({"director"}, within=timedelta(hours=72)))
 brief = flow("brief", contract({"director"}, within=timedelta(milliseconds=1)))
 fetched = flow("fetched", contract({"director"}, within=timedelta(hours=72)), again=market)
 free = flow("free", contract(within=None))
+
+UNSURE = {"pay": remit.Rule(still_wanted=lambda order: 1 / 0)}
+unsure = flow("unsure", remit.Contract(version="1", resume={"buyer"}, effects=UNSURE))
 
 
 @remit.step
@@ -325,3 +329,56 @@ def test_a_run_killed_inside_its_effect_is_found_from_where_one_looks(desk: Desk
     assert "remit why RUN" in desk("list", "--status", "running")
     assert re.search(r"^held by +\S+ \(dead\)$", desk("show", "r"), re.M)
     assert [one["run"] for one in desk.json("effects", "--in-doubt")] == ["r"]
+
+
+# -- said once, and in our words --------------------------------------------------------------------------------------
+
+
+def test_what_a_run_waits_at_or_for_is_said_in_words(desk: Desk):
+    assert run(desk, "unsure")["waits_for"] == "gate"
+    assert "is waiting at the gate since" in desk("why", "r")
+
+
+def test_who_cancelled_and_why_is_said_once(desk: Desk):
+    asked(desk)
+    told = desk("cancel", "r", "--by", "user:dana", "--reason", "not needed")
+    assert told.count("not needed") == 1 and "user:dana asked for its end: not needed" in told
+
+
+def test_a_lone_question_is_one_and_each_column_has_a_heading(desk: Desk):
+    asked(desk)
+    (desk.folder / "timeout").touch()
+    desk("run", "flows:buy", "--id", "s", "--input", '"Acme"', *WHO, exits=8)
+    assert "1 is shown; the next ones" in desk("inbox", "--limit", "1")
+    desk("approve", desk.json("why", "s")["asks"][-1]["id"], "--by", "user:kim", "--yes")
+    desk("resume", "s", "flows:buy", exits=8)
+    told = desk("show", "s")
+    assert re.search(r"^call +kind +stands +what$", told, re.M)
+    (effect,) = desk.json("effects", "s")
+    assert f"\nBy these keys the outside knows them:\n  {effect['key']}  pay\n" in told
+
+
+def test_what_is_wrong_with_a_journal_is_said_once(desk: Desk):
+    """The log calls for a person, and the answer says what was found."""
+    asked(desk)
+    connection = apsw.Connection(str(desk.database))
+    connection.execute("UPDATE remit_entry SET value = CAST('1' AS BLOB) WHERE seq = 3 AND lane = 0 AND run_key = 2")
+    connection.close()
+    told = desk.child("show", "r")
+    assert told.returncode == 5
+    assert told.stderr.startswith("critical: Run 'r' is quarantined: chain.hash at main 3; `remit why r` tells more.\n")
+    assert told.stderr.count("Restore the run's bytes") == 1 and told.stderr.count("Entry main 3") == 1
+    hint = desk.json("show", "r", exits=2)["error"]["hint"]
+    assert "`remit verify r`" in hint and "`remit lift r --by" in hint, "by its own name"
+
+
+def test_a_hint_on_the_command_line_does_not_speak_python(desk: Desk):
+    asked(desk)
+    other = desk.json("run", "flows:buy", "--id", "r", "--input", '"Else"', *WHO, exits=2)["error"]
+    assert other["code"] == "input_mismatch" and "`remit resume r MODULE:FLOW`" in other["hint"]
+    somebody = desk.json("run", "flows:buy", "--id", "r", "--input", '"Acme"', "--by", "user:dana", exits=2)["error"]
+    assert somebody["code"] == "executor_mismatch" and "name the same one" in somebody["hint"]
+    absent = desk.json("resolve", "r", "x", "did-not-happen", "--by", "user:kim", "--evidence", "x", exits=2)["error"]
+    assert absent["hint"] == "See `remit effects r`."
+    for error in (other, somebody, absent):
+        assert "rt." not in error["hint"] and "`by`" not in error["hint"]

@@ -7,6 +7,7 @@ somebody else says it anew.
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, Literal
 
 from remit.authority.witness import objection
@@ -40,17 +41,19 @@ async def resolve(
     holder = row.worker if row is not None else None
     dead = holder if holder is not None and await is_holder_dead(host, holder) else None
 
+    see = f"See `remit effects {shlex.quote(run)}`."
+
     def write(found: Found) -> Letter:
         authority, opened = host.standing.authority, found.view.opened
         effect = found.view.boundary.effects.get(call)
         if effect is None or effect.settled is not None:
             state_now = "was never intended" if effect is None else f"is settled: {effect.state}"
-            raise Refused(f"{call!r} of run {run!r} {state_now}; nothing was done.", code="doubt.absent", hint=_SEE)
+            raise Refused(f"{call!r} of run {run!r} {state_now}; nothing was done.", code="doubt.absent", hint=see)
         if (refused := objection(authority, opened, effect, by)) is not None:
             raise refused
         told = found.view.boundary.last_word(effect)
         if told is not None and objection(authority, opened, effect, told.by) is None:
-            raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=_SEE)
+            raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=see)
         if found.row.worker not in (None, dead):  # as of the journal that this is judged by, in which a call may begin
             raise Refused(f"A worker is at {call!r}; nothing was done.", code="doubt.under_way", hint="Wait for it.")
         if effect.intended.key in host.outstanding:
@@ -79,6 +82,3 @@ def _check_outcome(call: str, state: str, outcome: Any) -> None:
             code="doubt.outcome",
             hint="Leave the outcome out, or say that it happened: `ok`.",
         )
-
-
-_SEE = "See `remit effects RUN`."

@@ -9,6 +9,7 @@ Nothing is written before a journal verified.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,7 +106,12 @@ async def find(host: Host, run: str) -> Found:
         raise RunAbsent(f"{run!r} is a journal of Remit's own and no run; nothing was done.")
     stored = await read_stored(host, run)
     if stored.row.quarantined:
-        raise RunQuarantined(f"Run {run!r} is quarantined: its journal did not verify; nothing was done.")
+        named = shlex.quote(run)
+        raise RunQuarantined(
+            f"Run {run!r} is quarantined: its journal did not verify; nothing was done.",
+            hint=f"See `remit verify {named}`; restore its bytes, "
+            f"then `remit lift {named} --by user:YOU --reason WHY`.",
+        )
     try:
         view = verify(host.store.ledger.origin, stored)
         host.clock.note(view.last_at)
@@ -141,7 +147,11 @@ def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
             "nothing was done."
         )
     if view.input != order.input:
-        raise InputMismatch(f"Run {run!r} was opened with another input; nothing was done.")
+        go_on = f"`remit resume {shlex.quote(run)} MODULE:FLOW`"
+        raise InputMismatch(
+            f"Run {run!r} was opened with another input; nothing was done.",
+            hint=f"Use another run id for another input, or go on with the recorded one by {go_on}.",
+        )
 
 
 def check_flow(view: RunView, flow: Flow[Any]) -> None:

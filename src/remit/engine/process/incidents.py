@@ -8,6 +8,7 @@ only when the restored bytes verify and an operator says so.
 from __future__ import annotations
 
 import logging
+import shlex
 
 from remit.engine.process.host import Host
 from remit.engine.process.journal import identity_of
@@ -27,7 +28,8 @@ _log = logging.getLogger("remit")
 
 async def quarantine(host: Host, row: RunRow, found: Tampered) -> None:
     """Set a run aside and call for a person. Whoever holds it loses it."""
-    _log.critical("Run %r is quarantined: %s", row.run, str(found))
+    where = f"{found.code} at {found.lane} {found.seq}" if found.seq else found.code
+    _log.critical("Run %r is quarantined: %s; `remit why %s` tells more.", row.run, where, shlex.quote(row.run))
     fact = kinds.RunQuarantined(code=found.code, gen=row.gen, lane=found.lane, run=row.run, seq=found.seq)
     told = RunSetAside(gen=row.gen, run=row.run)
     await _write(host, fact, found.message, told, by=SELF, overlay=(row.run_key, True))

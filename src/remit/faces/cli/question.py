@@ -36,7 +36,8 @@ def asks(found: list[Ask], limit: int, now: int) -> Shown:
         grid.row(ask.run, ask.call, roles, asked, span(ask.until - now), changed)
     hint = "`remit ask ASK` shows one of them whole."
     if len(found) == limit:
-        hint = f"{limit} are shown; the next ones with `--after {found[-1].number}`. {hint}"
+        shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
+        hint = f"{shown}; the next ones with `--after {found[-1].number}`. {hint}"
     return stack(Below(grid.made(), [[cell(ask.id, "cyan"), Cut("", ask.raw)] for ask in found]), cell(hint, "dim"))
 
 

@@ -17,7 +17,8 @@ from remit.facts.machine import OPEN
 
 def reasons(told: Why) -> Shown:
     """Why a run stands where it stands, in sentences, and the next command."""
-    waits = f" for {told.waits_for}" if told.waits_for and told.status == "waiting" else ""
+    place = "at the gate" if told.waits_for == "gate" else f"for {told.waits_for}"
+    waits = f" {place}" if told.waits_for and told.status == "waiting" else ""
     since = f" since {time_of(told.since)} ({ago(told.now - told.since)})" if told.since else ""
     first = line(
         "Run ", cell(told.run, "bold"), f" of flow {told.flow} is ", status_of(told.status), f"{waits}{since}."
@@ -28,7 +29,8 @@ def reasons(told: Why) -> Shown:
         parts.append(cell("Its bytes verify now." if told.is_whole else "Its bytes still do not verify."))
     for failure in told.failures:
         parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
-    if told.reason and not told.failures and not told.objections and not _is_overtaken(told):
+    is_said_below = told.status == "cancelled" and bool(told.spoken)  # by whoever wanted it, with their reason
+    if told.reason and not (told.failures or told.objections or is_said_below or _is_overtaken(told)):
         parts.append(cell(f"{told.code}: {told.reason}"))
     parts += [_asked(ask, told.now) for ask in told.asks if not ask.decided_by]
     parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" and not doubt.told_by]

@@ -82,7 +82,7 @@ def ask_state(state: Standing) -> Text:
 
 def _boundary(view: RunView, now: int) -> Shown | None:
     """What the run asked of people and of the outside, and how that stands."""
-    grid = Grid("call", "", "stands", "what", fold="what")
+    grid = Grid("call", "kind", "stands", "what", fold="what")
     for effect in view.boundary.effects.values():
         calls = f", {effect.calls} calls" if effect.calls > 1 else ""
         what = f"intended {time_of(effect.at)}{calls}"
@@ -99,8 +99,9 @@ def _boundary(view: RunView, now: int) -> Shown | None:
         grid.row(ask.asked.call, "question", ask_state(standing(view, ask, now)), what)
     for one in view.boundary.evidence.values():
         grid.row(one.call, "evidence", "", f"{one.name}, as stated fresh until {time_of(one.fact.until)}")
-    keys = [cell(f"{effect.name}, key {effect.intended.key}") for effect in view.boundary.effects.values()]
-    return Group(grid.made(), *keys) if grid.is_filled else None
+    keys = [cell(f"  {effect.intended.key}  {effect.name}") for effect in view.boundary.effects.values()]
+    known = Group(cell("By these keys the outside knows them:", "bold"), *keys) if keys else None
+    return stack(grid.made(), known) if grid.is_filled else None
 
 
 def executor(view: RunView) -> str:
