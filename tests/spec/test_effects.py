@@ -334,7 +334,19 @@ async def test_an_outcome_over_every_limit_settles_its_effect_and_is_lost():  # 
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("outcome", [float("nan"), "\ud800", object(), 1, None], ids=repr)
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("it says nothing")
+
+
+class Locked:
+    """Raises whatever is asked of it, and so do its errors."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise Mute
+
+
+@pytest.mark.parametrize("outcome", [float("nan"), "\ud800", object(), 1, None, Locked], ids=repr)
 async def test_an_outcome_that_cannot_be_kept_settles_its_effect_and_is_lost(
     storage: Storage, outcome: object
 ):  # proves: FX-13
@@ -342,7 +354,7 @@ async def test_an_outcome_that_cannot_be_kept_settles_its_effect_and_is_lost(
 
     async def pay(order: Order, *, key: str) -> Receipt:
         calls.append(key)
-        return cast(Receipt, outcome)
+        return cast(Receipt, Locked() if outcome is Locked else outcome)
 
     effect = remit.effect(pay)
 

@@ -38,7 +38,10 @@ def complaint(error: Exception) -> str:
     """What `error` says, in one line that can be stored and printed."""
     if isinstance(error, RecursionError):
         return f"it is nested too deep (more than {DEPTH_MAX} levels)"
-    text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__qualname__
+    try:
+        text = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split()) or type(error).__qualname__
+    except Exception:
+        text = f"{type(error).__qualname__}, whose text could not be made"
     text = text if len(text) <= 400 else text[:397] + "..."
     return text.rstrip(".")
 

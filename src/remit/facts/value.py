@@ -149,8 +149,10 @@ class Codec(Generic[T]):
                 found = located(value, twin_or_error, self._encode, self._decode)
             elif found is None:
                 found = difference(value, twin_or_error)
-        except RecursionError:  # the caller has used up the stack, so that even looking fails
-            found = "$", complaint(RecursionError())
+        except MemoryError:
+            raise
+        except Exception as exc:  # even looking fails: the stack is used up, or the user's own type raises
+            found = "$", complaint(exc)
         path, reason = found or ("$", "it would not come back the same")
         refusal = ValueRefused(reason, path=path, where=where)
         if not self.is_typed:
