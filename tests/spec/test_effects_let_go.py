@@ -319,6 +319,40 @@ async def test_a_doubt_that_is_being_asked_about_is_ended_before_a_cancelled_run
         assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
 
 
+@pytest.mark.parametrize("has_more", [False, True], ids=["at once", "when what is recorded was handed out"])
+async def test_a_cancelled_run_asks_about_a_doubt_whatever_else_the_flow_names_before_it(
+    has_more: bool, storage: Storage
+):  # proves: FX-10, FX-2
+    till, is_new = Till(), list[bool]()
+    till.next(till.pay_and_raise(ConnectionError("no answer")))
+    till.probe_says = ConnectionError("the bank's query is down")
+    pay = till.effect(doubt="probe", sink="dedupes")
+
+    async def report() -> None:
+        raise AssertionError("a turn that only settles begins no step")
+
+    async def quote() -> int:
+        return 120
+
+    @remit.flow(contract=OPEN)
+    async def paying(run: remit.Run) -> None:
+        calls = [run.effect(pay, Order())]
+        if is_new:
+            calls.insert(0, run.step(report))
+        if has_more:
+            calls.append(run.step(quote))
+        await run.gather(*calls)
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(paying, id="r")).status == "in_doubt"
+        await rt.cancel("r", by="user:a")
+        till.probe_says = None
+        is_new.append(True)
+        outcome = await rt.run(paying, id="r")
+        assert outcome.status == "cancelled" and "Done before: pay." in outcome.reason
+    assert till.times == [1]
+
+
 async def test_a_doubt_that_is_given_up_while_another_one_is_waited_for_is_ended_too(storage: Storage):  # proves: FX-2
     till, is_patient = Till(), [True]
 

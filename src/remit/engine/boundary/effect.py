@@ -151,7 +151,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
             wish.check_wanted()
             if view is not None:
                 attempt.check_open()  # a turn that is over lets finish what it asked outside, and then asks nobody
-            attempt.check_may_begin(wish.name)
+            await attempt.check_may_begin(wish.name)
         _check_not_too_often(turn, wish)
         permit = await cross(turn, wish)
         assert isinstance(permit, Permit)

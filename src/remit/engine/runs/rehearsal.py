@@ -69,7 +69,7 @@ class _Rehearsal(Attempt):
 
     __slots__ = ("wish",)
 
-    def check_may_begin(self, name: str) -> None:
+    async def check_may_begin(self, name: str) -> None:
         self.close(_NextCall(name))
         self.check_open()
 
@@ -80,7 +80,7 @@ class _Rehearsal(Attempt):
         if effect is not None and effect.settled is not None and not effect.settled.goes_on:
             return  # as somebody said what became of it: the flow is given that, and goes on
         self.wish = wish
-        self.check_may_begin(wish.name)
+        await self.check_may_begin(wish.name)
 
     async def append_if(
         self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True

@@ -127,13 +127,25 @@ class Attempt:
         effect = self.boundary.effects.get(wish.name)
         return wish.is_committed or (effect is not None and effect.settled is None)
 
-    def check_may_begin(self, name: str) -> None:
-        """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
+    async def check_may_begin(self, name: str) -> None:
+        """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else.
+
+        Not before calls that were named beside it came to what is in doubt: those are asked about all the same.
+        """
         if self.settles_for is None:
             return
         effect = self.boundary.effects.get(name)
         if effect is None or effect.settled is not None:
+            for pause in _MOMENT:
+                if not self._unseen():
+                    break
+                await asyncio.sleep(pause)
+                self.check_open()
             self.stop(self.settles_for)
+
+    def _unseen(self) -> set[str]:
+        """Effects in doubt that no call of this turn sees to yet."""
+        return set(self.boundary.in_doubt) - {wish.name for wish in self.in_flight.values()}
 
     async def meet(self, wish: Wish) -> None:
         """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed.
@@ -141,7 +153,7 @@ class Attempt:
         What was asked or intended before is asked for first: where the code comes to something new instead, the answer
         to the old question would be lost, and with it perhaps a no.
         """
-        self.check_may_begin(wish.name)
+        await self.check_may_begin(wish.name)
         if self.unasked:
             await self.until_due(wish)
         if self.let_go:
@@ -157,7 +169,7 @@ class Attempt:
 
     async def until_asked(self) -> None:
         """Give calls that were named side by side a moment to come to what was asked or intended before."""
-        for pause in (*[0.0] * _HOPS, STILL_SECONDS):
+        for pause in _MOMENT:
             if not self.unasked:
                 break
             await asyncio.sleep(pause)
@@ -355,6 +367,7 @@ class Attempt:
 
 
 _LATE_MANY = 100
-_HOPS = 12  # turns of the loop in which calls that were named side by side each come to their beginning
+# Turns of the loop, and then a while, in which calls that were named side by side each come to their beginning.
+_MOMENT = (*[0.0] * 12, STILL_SECONDS)
 
 _OVER = Parked("repair", "attempt.ended", "The attempt had ended when this call came; nothing was written.")

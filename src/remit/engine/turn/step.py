@@ -37,7 +37,7 @@ async def perform(
     with attempt.parking.open_call():
         recorded = await attempt.recall(name, "step")
         if recorded is None:
-            attempt.check_may_begin(name)
+            await attempt.check_may_begin(name)
             return await compute(attempt, step, name, call, threads)
         try:
             return recorded_outcome(attempt.run_id, step, recorded)
