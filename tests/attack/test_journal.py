@@ -7,6 +7,8 @@ a whole: `Siege.refuses` says what that is.
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 
 import remit
@@ -138,6 +140,22 @@ async def test_an_edited_column_of_the_row_is_refused(on_sqlite: Siege, attack: 
 async def test_every_store_answers_alike(siege: Siege, attacks: list[Attack]):  # proves: LOG-2, LOG-3, LOG-4
     expected = {title: (code, where) for title, code, where, _ in attacks}
     assert await siege.answers(attacks) == expected
+
+
+async def test_what_an_edited_column_says_is_told_beside_what_the_journal_says(on_sqlite: Siege):  # proves: LOG-3
+    await on_sqlite.prepare()
+    whole = await on_sqlite.vault.read()
+    for edit, words in (
+        (columns(status="completed"), "the row's status says completed, the journal waiting."),
+        (columns(code=""), "the row's code says nothing, the journal step.failed."),
+        (shifted(window_end=1), "the row's window_end says 20"),
+    ):
+        wrong = copy.deepcopy(whole)
+        edit(wrong)
+        await on_sqlite.vault.write(wrong)
+        async with on_sqlite.place.open() as rt:
+            found = await rt.verify(VICTIM)
+        assert found is not None and words in found.message and "(" not in found.message
 
 
 async def test_a_run_that_was_renamed_is_refused(siege: Siege):  # proves: LOG-2, LOG-3, LOG-4

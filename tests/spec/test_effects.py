@@ -265,7 +265,7 @@ def test_effects_of_a_plain_flow_go_the_same_way(storage: Storage):  # proves: F
         first = run.effect(pay, Order())
         with pytest.raises(remit.EffectFailed) as failed:
             run.effect(pay, Order(invoice="bad"))
-        assert failed.value.code == "effect.declined"
+        assert (failed.value.code, failed.value.error_type) == ("effect.declined", "remit.Declined")
         both = run.gather(run.effect_call(pay, Order()), run.effect_call(pay, Order()))
         return [first, *sorted(both)]
 

@@ -524,7 +524,7 @@ TOLD = [
     ("authority.role", asked(executor=replace(BUYER, roles=[])), "agent:buyer holds no role"),
     ("ceiling.amount", limited(amount=None), "no whole number at amount"),
     ("ceiling.negative", limited(amount=-1), "-1 minor units of GBP"),
-    ("ceiling.currency", limited(stated="USD"), "3,800,000 minor units of 'USD'"),
+    ("ceiling.currency", limited(stated="USD"), "3,800,000 minor units of USD"),
     ("ceiling.uncounted", limited(uncounted="pay#2"), "and nobody can count what pay#2 took"),
     ("evidence.missing", resting_on(digest=""), "quote: missing"),
     ("evidence.unreadable", resting_on(failed="TimeoutError"), "quote: could not be taken again (TimeoutError)"),
@@ -570,6 +570,21 @@ def test_of_two_ceilings_each_sum_says_which_rule_counts_it() -> None:  # proves
     seen, _ = describe(question, judge(question).findings[2])
 
     assert "with 70,000 used (per run, contract)" in seen and "with 70,000 used (per day, policy)" in seen
+
+
+def test_of_several_ceilings_those_are_told_that_refuse_the_first_first() -> None:  # proves: GATE-2
+    """A finding that glued all of them together left it to the reader which one was in the way."""
+    base = limited().ceilings[0]
+    tight, tighter = replace(base, max=1, per="day", source="policy"), replace(base, max=2, per="month")
+    question = replace(limited(), ceilings=[base, tight, replace(base, per="effect"), tighter])
+    seen, required = describe(question, judge(question).findings[2])
+    _, *told, others = seen.split("; ")
+    assert ["(per day, policy)" in told[0], "(per month, contract)" in told[1], len(told)] == [True, True, 2]
+    assert others == "the other 2 ceilings hold"
+    assert required.split("; ")[1:] == [
+        "at most 1 minor units of GBP per day (policy)",
+        "at most 2 minor units of GBP per month (contract)",
+    ]
 
 
 def test_what_a_request_says_can_not_pass_for_words_of_ours() -> None:

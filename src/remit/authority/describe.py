@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from remit.authority.gate import faults, is_denied
+from remit.authority.gate import faults, is_denied, is_over
 from remit.authority.moments import datetime_of
 from remit.authority.money import money
 from remit.canonical import INTEGER_MAX
@@ -87,10 +87,14 @@ def _authority(question: Question) -> tuple[str, str]:
     seen = [f"{executor.principal} holds {', '.join(executor.roles) or 'no role'}"]
     required = [_one_of(group) for group in question.resume] or ["anyone"]
     limits = question.ceilings if question.effect is not None else []
-    for limit in limits:
+    over = [limit for limit in limits if is_over(limit)]  # in the order in which they were asked: the first decided
+    for limit in over or limits:
         seen.append(_amount(limit) + (f" (per {limit.per}, {limit.source})" if len(limits) > 1 else ""))
         most = money(_number(limit.max), limit.currency)
         required.append(f"at most {most} per {limit.per} ({limit.source})")
+    if over and len(over) < len(limits):
+        others = len(limits) - len(over)
+        seen.append("the other ceiling holds" if others == 1 else f"the other {others} ceilings hold")
     return "; ".join(seen), "; ".join(required)
 
 
@@ -106,10 +110,7 @@ def _evidence(question: Question) -> tuple[str, str]:
         # The request was made from what has changed, and code that is replayed makes the same request again.
         required += "; no rule asks a person here: cancel this run and open a new one"
     if any(basis.digest and question.now > basis.until for basis in question.evidence):
-        required += (
-            "; what the flow takes again (`again=`) is taken at the next resume; "
-            "what it can't take again stays expired: cancel this run and open a new one"
-        )
+        required += "; what has no `again=` stays expired: cancel this run and open a new one"
     return seen, required
 
 
@@ -180,9 +181,14 @@ def _basis(question: Question, basis: Basis) -> str:
 def _amount(limit: Limit) -> str:
     if limit.amount is None:
         return f"no whole number at {limit.field}"
-    # The request wrote its currency: quoted, so that it can't pass for words of ours.
-    own = not limit.stated or limit.stated == limit.currency
-    currency = limit.currency if own else ascii(limit.stated[:20])
+    # The request wrote its currency: quoted where it is none that people know, so that it can't pass for words of ours.
+    stated = limit.stated
+    own = (
+        not stated
+        or stated == limit.currency
+        or (len(stated) == 3 and stated.isascii() and stated.isalpha() and stated.isupper())
+    )
+    currency = (stated or limit.currency) if own else ascii(stated[:20])
     used = f" with {_number(limit.used)} used" if limit.used else ""
     used += f", and nobody can count what {limit.uncounted} took" if limit.uncounted else ""
     return money(_number(limit.amount), currency) + used

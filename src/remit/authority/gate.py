@@ -144,6 +144,11 @@ def bound_faults(then: Bound, now: Bound) -> list[str]:
     return _bound_faults(then, now, may_reword=True)
 
 
+def is_over(limit: Limit) -> bool:
+    """Whether a ceiling refuses what is asked, for whatever reason."""
+    return bool(_limit_faults(limit))
+
+
 def _objective(question: Question) -> Finding:
     if question.cancelled:
         return _no("objective", "abandon", "objective.cancelled")

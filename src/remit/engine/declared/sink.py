@@ -45,9 +45,13 @@ _CONNECTOR_TAG = b"remit/connector/1\n"
 class DidNotHappen(Exception):
     """Raised by an effect that knows that nothing was sent: it may be called again."""
 
+    __module__ = "remit"  # as people import it: journals and logs name what was raised
+
 
 class Declined(Exception):
     """Raised by an effect to which the other side said no: it is settled as failed and not called again."""
+
+    __module__ = "remit"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any
 from remit.engine.declared.flow import Flow
 from remit.engine.process.host import Host
 from remit.engine.process.incidents import quarantine
-from remit.engine.process.journal import read_journal
+from remit.engine.process.journal import Columns, check_columns, read_journal
 from remit.engine.process.liveness import is_proven_dead
 from remit.engine.process.opening import check_may_open, draw_up
 from remit.engine.process.standing import look
@@ -130,10 +130,11 @@ def verify(origin: str, stored: Stored) -> RunView:
     """Chain, heads, moves and the row's own columns. Raises Tampered."""
     row, (identity, journal) = stored.row, read_journal(origin, stored)
     view = fold(identity, journal)
-    told = (view.status, view.code, view.opened.by, view.opened_at, view.opened.window_end)
-    shown = (row.status, row.code, row.by, row.opened_at, row.window_end)
-    if told != shown or row.epoch < view.epoch:
-        raise chain.tampered(identity, "run.index", f"the row says {shown}, the journal {told}", "main", row.seq)
+    opened = view.opened
+    check_columns(identity, row, Columns(view.status, view.code, opened.by, view.opened_at, opened.window_end))
+    if row.epoch < view.epoch:
+        what = f"the row's epoch says {row.epoch}, the journal {view.epoch}"
+        raise chain.tampered(identity, "run.index", what, "main", row.seq)
     return view
 
 

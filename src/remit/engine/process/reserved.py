@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from remit.canonical import INTEGER_MAX
 from remit.engine.process.host import Host
-from remit.engine.process.journal import read_journal
+from remit.engine.process.journal import Columns, check_columns, read_journal
 from remit.engine.process.opening import draw_up
 from remit.engine.process.outcome import detail
 from remit.engine.process.salt import draw_salt
@@ -68,10 +68,11 @@ def read_own(origin: str, stored: Stored) -> list[chain.Read]:
     row, (identity, journal) = stored.row, read_journal(origin, stored)
     first = journal.main[0]
     assert isinstance(first.fact, RunOpened)  # the chain saw to it
-    told = (Status.QUEUED, "", first.fact.by, first.header.at, first.fact.window_end)
-    shown = (row.status, row.code, row.by, row.opened_at, row.window_end)
-    if told != shown or first.fact.flow != row.flow:
-        raise chain.tampered(identity, "run.index", f"the row says {shown}, the journal {told}", "main", row.seq)
+    opened = first.fact
+    check_columns(identity, row, Columns(Status.QUEUED, "", opened.by, first.header.at, opened.window_end))
+    if opened.flow != row.flow:
+        what = f"the row's flow says {row.flow!a}, the journal {opened.flow!a}"
+        raise chain.tampered(identity, "run.index", what, "main", row.seq)
     return journal.main
 
 
