@@ -12,8 +12,11 @@ from typing import Annotated, Any, Concatenate, ParamSpec
 import typer
 import typer.core
 
+import remit
 from remit.faces.cli.act import Manner
 from remit.faces.cli.exits import Exit
+from remit.faces.cli.helped import Command
+from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Voice
 
 P = ParamSpec("P")
@@ -103,7 +106,8 @@ def command(
     """
 
     def declare(fn: Callable[Concatenate[Manner, P], None]) -> Callable[Concatenate[Manner, P], None]:
-        group.command(name)(taking(fn, SHARED if has_store else [each for each in SHARED if each.name == "is_json"]))
+        shared = SHARED if has_store else [each for each in SHARED if each.name == "is_json"]
+        group.command(name, cls=Command)(taking(fn, shared))
         return fn
 
     return declare
@@ -131,10 +135,25 @@ def taking(fn: Callable[Concatenate[Manner, P], None], shared: Sequence[Paramete
     return called
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 @taking
-def _said_before(manner: Manner) -> None:
+def _said_before(
+    manner: Manner,
+    context: typer.Context,
+    is_version: Annotated[bool, typer.Option("--version", help="Say which version this is.")] = False,
+) -> None:
     """What stands before the command is kept for it."""
+    if is_version:
+        say_version(manner)
+        raise typer.Exit(Exit.OK)
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")
+
+
+def say_version(manner: Manner) -> None:
+    """Which version this is."""
+    version = remit.__version__
+    Voice(is_json=manner.is_json).answer({"version": version}, cell(f"remit {version}"))
 
 
 def _is_text(word: str) -> bool:

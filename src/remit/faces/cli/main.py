@@ -7,14 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-import remit
 from remit.engine.declared.flow import Flow
 from remit.engine.process.outcome import Outcome
 from remit.errors import Refused
 from remit.faces import proving
 from remit.faces.cli import asking, directory, effected, judged, policy, prove, reasons, show, timeline
 from remit.faces.cli.act import Manner, act
-from remit.faces.cli.app import ByOption, FlowArgument, ReasonOption, RunArgument, app, command, nothing
+from remit.faces.cli.app import ByOption, FlowArgument, ReasonOption, RunArgument, app, command, nothing, say_version
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Voice
@@ -47,8 +46,8 @@ def run(
     flow: FlowArgument,
     *,
     id: Annotated[str, typer.Option("--id", metavar="RUN", help="The run id: the same id is the same run.")],
-    input: Annotated[str | None, typer.Option("--input", metavar="JSON", help="The input.")] = None,
-    input_file: Annotated[Path | None, typer.Option("--input-file", metavar="FILE", help="Where it is.")] = None,
+    input: Annotated[str | None, typer.Option("--input", metavar="JSON", help="What the flow takes.")] = None,
+    input_file: Annotated[Path | None, typer.Option("--input-file", metavar="FILE", help="A file with it.")] = None,
     by: Annotated[str | None, typer.Option("--by", metavar="WHO", help="The executor; else service:local.")] = None,
     behalf: Annotated[str | None, typer.Option("--behalf", metavar="WHO", help="For whom it acts.")] = None,
 ) -> None:
@@ -259,8 +258,7 @@ def lift(
 @command("version", has_store=False)
 def version(manner: Manner) -> None:
     """Say which version this is."""
-    voice = Voice(is_json=manner.is_json)
-    voice.answer({"version": remit.__version__}, cell(f"remit {remit.__version__}"))
+    say_version(manner)
 
 
 def main() -> None:
