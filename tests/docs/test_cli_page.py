@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import remit
 from remit import errors
 from remit.faces.cli.app import SECTIONS
 from remit.faces.cli.exits import Exit
@@ -90,6 +91,21 @@ def test_the_help_of_each_command_fits_and_ends_in_what_every_command_takes(word
     wanted = ["--json"] if words[-1] == "version" or words[1:] == ("policy", "check") else list(OPTIONS)
     assert listed[-len(wanted) - 1 :] == [*wanted, "--help"]
     assert re.findall(r"^  (\S+(?: [A-Z]+)?)$", told.partition("Options:")[2], re.MULTILINE) == [], "each is explained"
+
+
+@pytest.mark.parametrize("words", every_command(), ids=" ".join)
+def test_the_help_says_what_is_typed_and_not_how_it_is_read(words: tuple[str, ...]):
+    """`[[RUN]] <str>` and `[0<=x<=9223372036854775807]` are the library's words."""
+    told = help_of(words, 100).splitlines()
+    assert [line for line in told if re.search(r"<\w|[{}]|\[\[|<=", line)] == []
+
+
+def test_the_version_is_told_as_a_command_and_as_an_option():
+    for more in ([], ["--json"]):
+        answers = [CliRunner().invoke(app, [word, *more]).output for word in ("version", "--version")]
+        assert answers[0] == answers[1] and remit.__version__ in answers[0]
+    told = CliRunner().invoke(app, ["--no-color"])
+    assert (told.exit_code, "Missing command." in told.output) == (2, True)
 
 
 def test_each_exit_code_stands_on_the_page_and_in_the_help():
