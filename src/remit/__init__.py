@@ -10,6 +10,7 @@ from remit.engine.declared.rows import Transaction, transaction
 from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
 from remit.engine.people.deciding import Ask, Evidence
 from remit.engine.people.effected import Effected
+from remit.engine.people.used import Used
 from remit.engine.process.admit import Found
 from remit.engine.process.outcome import Outcome
 from remit.engine.runs.dry import Judged
@@ -145,6 +146,7 @@ __all__ = [
     "Tampered",
     "Timeline",
     "Transaction",
+    "Used",
     "ValueRefused",
     "ValueUnreadable",
     "Verdict",

@@ -99,3 +99,18 @@ def test_evidence_that_no_rule_asks_for_is_told(desk: Desk):
     shown = desk("policy", "check", file, "--flow", "flows:buy")
     assert "evidence qoute: no rule of a flow that was named asks for evidence" in shown and "Is it quote?" in shown
     assert desk.json("policy", "check", file)["evidence_unheard_of"] == {}
+
+
+# -- what is used of it ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_used_of_a_ceiling_that_runs_share_is_shown(desk: Desk):  # proves: GATE-8
+    month = '[ceilings.pay]\namount = [{max = 900, currency = "GBP", per = "month"}, {max = 400}]\n'
+    set_(desk, f'version = "1"\n{month}')
+    assert "used of pay.amount this month: 0 of 900 minor units of GBP" in desk("policy")
+    desk(*BUY, "--id", "r", "--input", '"Acme"', exits=8)
+    desk("approve", desk.json("inbox")[0]["id"], "--by", "user:kim", "--yes")
+    desk("resume", "r", "flows:buy")
+    assert "used of pay.amount this month: 380 of 900 minor units of GBP" in desk("policy")
+    told = {"effect": "pay", "field": "amount", "currency": "GBP", "per": "month", "max": 900, "used": 380}
+    assert desk.json("policy")["used"] == [told]

@@ -97,7 +97,8 @@ class Ceiling:
     max: minor units (pence, cents), 0 to 2**53 - 1; the bound itself is allowed.
     currency: of `max`. A request that states none means this one, one that states another is refused; where
         this is "", none is compared.
-    per: what shares it: each effect alone, all of one run, or all runs of a day or month (UTC).
+    per: what shares it: each effect alone, all of one run, or of a day or month (UTC) the runs that were themselves
+        under a ceiling over the same effect, field, currency and period.
     Raises DeclarationRefused `contract.ceiling`.
     """
 

@@ -24,6 +24,7 @@ from remit.engine.declared.flow import Flow
 from remit.engine.people.cancelling import cancel
 from remit.engine.people.deciding import Ask
 from remit.engine.people.recount import recount
+from remit.engine.people.used import Used, used
 from remit.engine.people.voiding import voided_by
 from remit.engine.process import incidents
 from remit.engine.process.admit import Found, Order, check_flow, check_order, find, open_run, read_stored
@@ -181,6 +182,10 @@ class Runtime(People):
         """
         return await voided_by(self._ready(), policy_digest(policy_from(policy)))
 
+    async def used(self) -> builtins.list[Used]:
+        """What is used of each ceiling per day and month of today's policy, now; beside the journals, not verified."""
+        return await used(self._ready())
+
     # -- setting right ----------------------------------------------------------------------------------------------
 
     async def lift(self, id: str, *, by: str, reason: str) -> None:
@@ -212,6 +217,7 @@ class Runtime(People):
     why_sync = twin(why)
     judge_sync = twin(judge)
     voided_by_sync = twin(voided_by)
+    used_sync = twin(used)
     cancel_sync = twin(cancel)
     lift_sync = twin(lift)
     doctor_sync = twin(doctor)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,10 @@ import typer
 from rich.console import Group
 
 from remit.authority.directory import Authority
+from remit.authority.money import money
 from remit.authority.policy import policy_difference, policy_from_toml
 from remit.engine.people.deciding import Ask
+from remit.engine.people.used import Used
 from remit.errors import Refused, RemitError, RunAbsent
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, app, command, nothing, taking
@@ -47,7 +50,9 @@ def policy_(manner: Manner, context: typer.Context) -> None:
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         authority = await rt.authority()
-        voice.answer(policy_document(authority.policy) | {"authority": authority.version}, _shown(authority))
+        used = await rt.used()
+        document = policy_document(authority.policy) | {"authority": authority.version}
+        voice.answer(document | {"used": [asdict(one) for one in used]}, _shown(authority), *map(_used, used))
         return Exit.OK
 
     act(manner, ask, first=nothing)
@@ -168,6 +173,11 @@ def _shown(authority: Authority) -> Shown:
     if authority.policy is None:
         return cell("No policy is set: contracts alone hold.")
     return _rules(authority.policy)
+
+
+def _used(one: Used) -> Shown:
+    words = money(f"{one.used:,} of {one.max:,}", one.currency)
+    return cell(f"used of {one.effect}.{one.field} this {one.per}: {words}", "dim")
 
 
 def _rules(pin: PolicyPin) -> Shown:
