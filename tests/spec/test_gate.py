@@ -541,7 +541,7 @@ TOLD = [
     ("approval.needed", asked(answer=None), "no answer"),
     ("approval.denied", answered(choice="deny"), "denied by user:eve as director"),
     ("approval.payload", bound_to(request="r9"), "the request changed"),
-    ("approval.contract", bound_to(contract="c9"), "changed: contract"),
+    ("approval.contract", bound_to(contract="c9"), "the contract changed"),
     ("approval.role_lost", decided_by(replace(EVE, roles=[])), "the decider lost the role since"),
 ]
 
