@@ -466,6 +466,18 @@ async def test_a_question_ends_with_its_time_and_is_asked_anew(storage: Storage,
     assert office.sent == []
 
 
+async def test_another_policy_voids_what_still_stands(storage: Storage, clock: MovedClock):  # proves: APR-1, APR-2
+    office, policy = Office(), {"version": "1"}
+    async with storage.open(clock=clock) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        assert [(ask.call, ask.state) for ask in await rt.voided_by(policy)] == [("pay", "open")]
+        await answer(rt)
+        assert [(ask.call, ask.state) for ask in await rt.voided_by(policy)] == [("pay", "approved")]
+        clock.move(HOURS_72 + timedelta(microseconds=1))
+        assert await rt.voided_by(policy) == []
+
+
 async def test_a_yes_that_was_not_used_in_its_time_is_none(storage: Storage, clock: MovedClock):  # proves: APR-2
     office = Office()
     async with storage.open(clock=clock) as rt:
