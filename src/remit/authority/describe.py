@@ -31,6 +31,7 @@ _FAULTS: Final[dict[str, str]] = {
     "approval.disabled": "the decider was disabled since",
     "approval.decider": "the decider is not a person",
     "approval.self": "the decider is one of those whom the run acts for",
+    "approval.roles": "whose yes it takes changed",
     "approval.shown": "what a decider is shown changed",
     "approval.window": "the time for an answer changed",
     "approval.not_needed": "no rule asks for a yes any more",

@@ -107,7 +107,8 @@ def _difference(ask: Ask) -> Shown | None:
     found = ask.difference
     if found is None:
         return None
-    why = ", ".join(fault_text(code) for code in ask.void)
+    moved = [code for code in ask.void if code != "approval.shown"] or ask.void  # it moves with all that is shown
+    why = ", ".join(fault_text(code) for code in moved)
     void = f" What was asked before holds no longer: {why}." if why else ""
     head = f"Asked again; {_counted(found)} changed since.{void}"
     parts: list[Shown] = [cell(head, "bold yellow")]
