@@ -166,6 +166,8 @@ def test_a_question_of_a_run_that_somebody_wants_to_end_is_over(desk: Desk):
     assert desk.json("cancel", "r", "--by", "user:dana")["status"] == "in_doubt"
     assert desk.json("ask", ask["id"])["state"] == "over" and desk.json("inbox") == []
     assert "Next:" not in desk("ask", ask["id"])
+    refused = desk.json("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"], exits=2)["error"]
+    assert refused["code"] == "approval.void" and "user:dana asked for the run's end" in refused["message"]
 
 
 def test_evidence_is_shown_as_fresh_as_the_policy_leaves_it(desk: Desk):  # proves: GATE-8

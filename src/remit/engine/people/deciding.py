@@ -246,6 +246,8 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
     if denied is not None and denied.decided is not None:  # to the question before, which was void by then
         what = f"{denied.decided.by} said deny to this very request; nothing was done."
         raise _over(what, denied, code="approval.decided")
+    if (wish := found.view.boundary.cancel) is not None:
+        raise _over(f"{wish.by} asked for the run's end; nothing was done.", ask, code="approval.void")
     if seen != ask.hash:
         hint = f"Look at it as it is now, `remit ask {asked.ask}`, and answer that."
         raise ApprovalRefused(
