@@ -199,3 +199,41 @@ async def test_a_clock_that_is_set_back_before_a_new_process_revives_a_yes_and_t
     async with remit.open(f"sqlite:///{tmp_path}/a.db", clock=clock) as rt:
         assert (await office.go(rt)).status == "completed" and len(office.sent) == 1
         assert (await rt.run(daily, id="again")).value == 90
+
+
+@pytest.mark.parametrize("way", ["run.gather", "asyncio.gather", "asyncio.create_task", "asyncio.wait"])
+async def test_what_followed_a_failure_out_of_an_asyncio_task_is_seen_out_of_a_gather_of_the_run_s_alone(
+    way: str, tmp_path: Path
+):  # proves: RUN-6
+    """docs/guarantees.md RUN-6, docs/concepts.md "Failures\""""
+    ours, theirs = Till(), Till()
+    ours.next(remit.DidNotHappen("closed"))
+    pay, elsewhere = ours.effect(), theirs.effect("elsewhere")
+
+    async def failed(run: remit.Run) -> BaseException | None:
+        call = run.effect(pay, Order())
+        if way == "asyncio.wait":
+            waiting = asyncio.create_task(call)
+            await asyncio.wait([waiting])
+            return waiting.exception()
+        try:
+            if way == "asyncio.create_task":
+                await asyncio.create_task(call)
+            else:
+                await (asyncio.gather(call) if way == "asyncio.gather" else run.gather(call))
+        except remit.EffectFailed as exc:
+            return exc
+        return None
+
+    @remit.flow(contract=OPEN)
+    async def buying(run: remit.Run) -> None:
+        if error := await failed(run):
+            await run.effect(elsewhere, Order())
+            raise RuntimeError("paid elsewhere") from error
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        with pytest.raises(remit.StepError, match="paid elsewhere"):
+            await rt.run(buying, id="r")
+        with pytest.raises(remit.StepError if way == "run.gather" else remit.DefinitionIncompatible):
+            await rt.run(buying, id="r")
+    assert (len(ours.arrived), theirs.calls) == (1, {"i-1": 1}), "nothing is paid twice"
