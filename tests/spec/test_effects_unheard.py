@@ -72,6 +72,49 @@ async def test_a_no_of_the_other_side_is_heard_before_the_flow_goes_elsewhere(
     assert [order.invoice for _, order in late.till.arrived] == ["i-1"]
 
 
+async def test_what_was_paid_in_an_earlier_turn_is_not_paid_elsewhere_by_a_flow_that_does_not_wait_to_hear_of_it(
+    storage: Storage,
+):  # proves: FX-2, FX-10
+    till, is_patient, is_broken = Till(), [True], [True]
+    pay, elsewhere = till.effect(), till.effect("elsewhere")
+
+    def quote() -> int:
+        return 120
+
+    def report() -> str:
+        if is_broken:
+            raise OSError("mail down")
+        return "told"
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> Any:
+        beside = run.branch("beside")
+        if is_patient:
+            await beside.step(quote)
+            await run.effect(pay, Order())
+        else:
+            call = asyncio.ensure_future(run.effect(pay, Order()))  # its turn is behind the quote's
+            for _ in range(5):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.wait([call])
+            await beside.step(quote)
+            await run.effect(elsewhere, Order(invoice="elsewhere"))
+        return await run.step(report)
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        with pytest.raises(remit.StepError, match="mail down"):
+            await rt.run(impatient, id="r")
+        is_patient.clear()
+        is_broken.clear()
+        for _ in range(2):
+            outcome = await rt.run(impatient, id="r")
+            assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.unheard")
+        is_patient.append(True)
+        assert (await rt.run(impatient, id="r")).value == "told"
+    assert [order.invoice for _, order in till.arrived] == ["i-1"]
+
+
 @pytest.mark.parametrize("asks", ["predicate", "fetcher"])
 async def test_what_was_given_up_does_not_begin_though_what_is_asked_for_it_swallows_that(
     asks: str, storage: Storage

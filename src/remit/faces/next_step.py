@@ -24,6 +24,7 @@ _REPAIRS = {
     "effect.declined": "that no is for good: let the flow catch `EffectDeclined` and go another way, "
     f"then {_GO_ON}; or {_CANCEL}.",
     "effect.value_lost": f"nothing brings that back: {_CANCEL} ends the run, and says what was done.",
+    "effect.unheard": f"let the flow wait for that outcome, then {_GO_ON}.",
     "value.unreadable": f"let the type read what is stored, then {_GO_ON}; or {_CANCEL}.",
     "policy_unnamed": f"give the contract a rule for that effect, or mend the name of one, then {_GO_ON}.",
 }

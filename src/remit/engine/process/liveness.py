@@ -51,9 +51,7 @@ class ProcessLock:
         _prune(folder)
         self.pid = os.getpid()
         self.workers: set[str] = set()  # of the runtimes that are open, or whose calls have not all returned
-        self.outstanding: Counter[str] = (
-            Counter()
-        )  # keys under which a call has not returned, each as often as is noted
+        self.outstanding: Counter[str] = Counter()  # keys whose call has not returned, as often as is noted
         self._sent: Counter[str] = Counter()  # the same, by the worker that calls
         self._leaving: set[str] = set()  # workers that retire with the last of their calls
         self._noting = threading.Lock()

@@ -160,6 +160,10 @@ class Attempt:
             # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
             # is awaited; the next turn finds it recorded and goes another way.
             self.stop(Again())
+        unheard = [name for name in self.replay.unheard if name in self.boundary.effects]
+        if unheard:
+            words = f"The flow gave up {', '.join(unheard)}, of which there is an outcome, and went on to {wish.name}"
+            self.stop(Parked("repair", "effect.unheard", f"{words}; nothing was called. Let it wait for that outcome."))
 
     async def until_due(self, wish: Wish) -> None:
         """Let what was asked or intended before be come to. Raises AttemptClosed where this is something new."""

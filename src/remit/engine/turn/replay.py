@@ -29,6 +29,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from remit.engine.turn.race import has_lost
 from remit.facts.kinds import RaceWon
 from remit.facts.view import Recorded
 
@@ -68,6 +69,7 @@ class Replay:
         "_unasked",
         "_waiting",
         "is_over",
+        "unheard",
     )
 
     def __init__(
@@ -93,6 +95,7 @@ class Replay:
         self._is_ending = False
         self._on_mismatch = on_mismatch
         self.is_over = not self._order
+        self.unheard: list[str] = []  # recorded calls that were given up, and not for a race, before their turn came
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -114,6 +117,8 @@ class Replay:
             return await self._wait(self._asked, name, is_whole=self.is_whole())
         finally:
             if name in self._left:
+                if not has_lost():
+                    self.unheard.append(name)
                 self._deliver(recorded)  # it was cancelled while it waited, so the code did ask for it
             self._given.discard(name)
             self._end_when_all_received()
