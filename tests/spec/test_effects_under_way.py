@@ -15,23 +15,24 @@ from remit.store.protocol import Store, Unit
 from remit.store.sqlite.store import SqliteStore
 from tests.spec.conftest import Storage
 from tests.support.moving import Moving
-from tests.support.till import OPEN, Order, Till, find_out
+from tests.support.till import OPEN, Order, Till, find_out, kinds_of
 
 HOUR = timedelta(hours=1)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Full:
-    """A store whose disk is full for as long as a step wants to be written."""
+    """A store whose disk is full for as long as something of one kind wants to be written."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
+        self.refused = b'"kind":"StepDone"'
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
     async def append(self, unit: Unit) -> None:
-        if any(b'"kind":"StepDone"' in entry.header for entry in unit.entries):
+        if any(self.refused in entry.header for entry in unit.entries):
             raise remit.StoreUnavailable("Nothing was written: the disk is full.")
         await self._inner.append(unit)
 
@@ -124,9 +125,27 @@ async def test_a_run_is_held_while_its_call_is_on_the_wire_though_its_code_does_
         with pytest.raises(remit.DefinitionIncompatible, match="another value"):
             await running
         assert not await _is_held(rt)
-        assert (await rt.why("r")).waits_for == "doubt"
-        assert [effect.call for effect in await rt.effects(in_doubt=True)] == ["pay"]
+        assert ((await rt.why("r")).waits_for, await rt.effects(in_doubt=True)) == ("repair", [])
+        assert [effect.state for effect in await rt.effects("r")] == ["ok"], "an answer is one, whatever the code"
+        assert (await kinds_of(rt, "r"))[-1] == "RunParked" and await rt.verify("r") is None
+        assert (await kinds_of(rt, "r")).count("EvidenceTaken") == 1
     assert beside.till.times == [1]
+
+
+async def test_what_its_store_refuses_to_write_of_an_effect_is_in_doubt_though_its_code_does_not_fit():  # proves: FX-2
+    beside, store = Beside(), Full(MemoryStore())
+    async with remit.open(cast(Store, store)) as rt, asyncio.timeout(30):
+        await beside.fail_once(rt)
+        running = asyncio.create_task(rt.run(beside.flow, id="r"))
+        await beside.till.is_held.wait()
+        beside.goes_wrong.set()
+        await _settle_down()
+        store.refused = b'"kind":"EffectSettled"'
+        beside.till.let_go.set()
+        with pytest.raises(remit.StoreUnavailable):
+            await running
+        assert [effect.call for effect in await rt.effects(in_doubt=True)] == ["pay"]
+        assert not await _is_held(rt)
 
 
 async def test_code_that_does_not_fit_while_an_intention_is_being_written_calls_nothing():  # proves: FX-2, FX-12

@@ -28,7 +28,7 @@ from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.watch import is_parked, until_free
 from remit.engine.turn.attempt import Attempt
-from remit.engine.turn.closing import is_closing
+from remit.engine.turn.closing import MISFITS, is_closing
 from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn
@@ -119,7 +119,7 @@ async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | 
                 told = await begin(turn, is_new=taken.is_new) or await _run_flow(turn, flow)
             finally:
                 del host.to_tell[run_key]
-    except (DefinitionIncompatible, ValueUnreadable):
+    except MISFITS:
         if attempt is not None and await is_unheard(host, attempt):
             return Again()
         raise
@@ -165,7 +165,7 @@ async def _halted(turn: Turn, exc: BaseException) -> Outcome | Again:
         return await finish(attempt, attempt.halted)
     why = attempt.closed_by
     assert why is not None
-    if isinstance(why, DefinitionIncompatible | ValueUnreadable):
+    if isinstance(why, MISFITS):
         told = await refuse(turn, why)
         if told is not None:
             return told

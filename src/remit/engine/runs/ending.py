@@ -20,6 +20,7 @@ from remit.engine.process.outcome import Outcome, detail
 from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import to_run_again
+from remit.engine.turn.closing import MISFITS
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
 from remit.engine.turn.posts import cancelled, notice
 from remit.engine.turn.step import text_of, type_name
@@ -163,10 +164,12 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> O
     """Write down that code and journal disagree, unless that is what the run waits for already; None where it waits.
 
     What rides, draws and races of the flow that does not fit, is dropped. What is under way at the outside is let
-    finish first, and is in doubt: nothing more is believed of code that does not fit.
+    finish first, and is settled. Raises what stopped that.
     """
     attempt, view = turn.attempt, turn.attempt.view
     await attempt.drain()
+    if attempt.closed_by is not None and not isinstance(attempt.closed_by, MISFITS):
+        raise attempt.closed_by
     words = detail(why.message)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     attempt.reopen_to_end()

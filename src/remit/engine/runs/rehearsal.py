@@ -39,7 +39,6 @@ from remit.errors import (
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.entry import Pen
 from remit.facts.view import RunView
-from remit.store.protocol import Move
 from remit.store.reading import reading
 
 Fit = Literal["compatible", "compatible after the gate", "incompatible"]
@@ -83,7 +82,7 @@ class _Rehearsal(Attempt):
         await self.check_may_begin(wish.name)
 
     async def append_if(
-        self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True
+        self, drafts: Sequence[Draft], conditions: Conditions, *, is_stoppable: bool = True, is_answer: bool = False
     ) -> None:
         """What people said became of a doubt: it holds in here, as it will where a turn settles it."""
         self.writer.pretend(drafts)

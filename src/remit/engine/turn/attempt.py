@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
-from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.closing import MISFITS, AttemptClosed
 from remit.engine.turn.halt import Again, Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost
@@ -237,7 +237,7 @@ class Attempt:
 
         Only from a task that no flow cancels: whoever stops it all the same ends the turn.
         """
-        await self._turn_to_write()
+        await self._turn_to_write(is_answer=True)
         self.writer.ride_draft(draft)
         try:
             await self.writer.append()
@@ -248,16 +248,16 @@ class Attempt:
             raise
 
     async def append_if(
-        self, drafts: Sequence[Draft], conditions: Conditions, move: Move | None = None, *, is_stoppable: bool = True
+        self, drafts: Sequence[Draft], conditions: Conditions, *, is_stoppable: bool = True, is_answer: bool = False
     ) -> None:
         """Make entries durable under conditions. Raises Moved where one failed: nothing was written, the turn goes on.
 
         is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends the turn.
-        Raises AttemptClosed where it was not written for another reason.
+        is_answer: it is what became of an effect. Raises AttemptClosed where it was not written for another reason.
         """
-        await self._turn_to_write()
+        await self._turn_to_write(is_answer=is_answer)
         try:
-            await self.writer.append_if(drafts, conditions, move, is_stoppable=is_stoppable)
+            await self.writer.append_if(drafts, conditions, is_stoppable=is_stoppable)
         except Moved:
             raise
         except Exception as exc:
@@ -321,10 +321,15 @@ class Attempt:
             self._tell_calls()
 
     def close(self, why: BaseException) -> None:
-        """End this turn: calls that wait raise, later ones too, and nothing more is written. The first reason stays."""
+        """End this turn: calls that wait raise, later ones too, and nothing more is written. The first reason stays.
+
+        But where code and journal disagree, what an effect came to may be written, until that can't be written either.
+        """
         if self.closed_by is None:
             self.closed_by = why
             self._tell_calls()
+        elif isinstance(self.closed_by, MISFITS) and isinstance(why, (LeaseLost, StoreError, Tampered)):
+            self.closed_by = why
 
     def stop(self, why: Halt) -> NoReturn:
         """Halt, and let the calling call unwind. Raises AttemptClosed."""
@@ -350,12 +355,17 @@ class Attempt:
         while self.in_flight:
             await asyncio.wait(list(self.in_flight))
 
-    async def _turn_to_write(self) -> None:
-        """Wait for a unit with conditions that is under way. Raises AttemptClosed where nothing may be written."""
+    async def _turn_to_write(self, *, is_answer: bool = False) -> None:
+        """Wait for a unit with conditions that is under way. Raises AttemptClosed where nothing may be written.
+
+        is_answer: that code does not fit makes no answer of the outside untrue; what rides of that code is dropped.
+        """
         if self.writer.alone is not None:
             await self.writer.until_free()
         if self.closed_by is not None:
-            raise AttemptClosed from self.closed_by
+            if not (is_answer and isinstance(self.closed_by, MISFITS)):
+                raise AttemptClosed from self.closed_by
+            self.writer.drop_riding()
 
     def _tell_calls(self) -> None:
         self.replay.stop(AttemptClosed())

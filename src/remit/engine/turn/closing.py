@@ -10,6 +10,10 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from remit.errors import DefinitionIncompatible, ValueUnreadable
+
+MISFITS = (DefinitionIncompatible, ValueUnreadable)  # code and journal disagree, so the code is to be mended
+
 
 class AttemptClosed(BaseException):
     """This attempt is over; the flow must unwind."""
