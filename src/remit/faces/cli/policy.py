@@ -177,7 +177,8 @@ def _shown(authority: Authority) -> Shown:
 
 def _used(one: Used) -> Shown:
     words = money(f"{one.used:,} of {one.max:,}", one.currency)
-    return cell(f"used of {one.effect}.{one.field} this {one.per}: {words}", "dim")
+    when = "today" if one.per == "day" else "this month"  # UTC, as the ceiling counts
+    return cell(f"used of {one.effect}.{one.field} {when}: {words}", "dim")
 
 
 def _rules(pin: PolicyPin) -> Shown:

@@ -14,6 +14,8 @@ from remit.facts.judgement import Who
 from remit.facts.machine import POSTED
 from remit.facts.timeline import Line
 
+_WHOLE = (*POSTED, "PolicySet")  # never cut: of a policy whoever looks wants each rule
+
 
 def timeline(told: Explanation) -> Shown:
     """Every entry, the run's own lane first; then the pins, and what is wrong where something is."""
@@ -102,6 +104,6 @@ def _what(one: Line, style: str) -> Cut | Text:
         before, is_said = say(one)
     except (KeyError, TypeError, AttributeError):  # a newer version wrote it, with other facts
         before, is_said = "", False
-    if one.value is None or (is_said and one.kind in POSTED):  # words of ours, or a person's, who is to be heard
+    if one.value is None or (is_said and one.kind in _WHOLE):  # words of ours, or a person's, who is to be heard
         return cell(before, style)
     return Cut(before, None if is_said else one.value, style)
