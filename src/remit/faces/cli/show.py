@@ -31,7 +31,8 @@ _NOTES = {
 
 
 def runs(rows: list[RunRow], limit: int, status: str | None) -> Shown:
-    note = cell(_NOTES[status], "dim") if status in _NOTES else None
+    about = status or ("running" if any(row.status == "running" for row in rows) else None)
+    note = cell(_NOTES[about], "dim") if about in _NOTES else None
     if not rows:
         return stack(cell("No runs."), note)
     grid = Grid("run", "status", "why", "flow", "opened", "by", fold="run")
