@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 import remit
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Unit
 from tests.spec.conftest import Storage
+from tests.support.office import BUYER, answer, staffed
 from tests.support.till import OPEN, Order, Till, kinds_of
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
@@ -113,6 +117,45 @@ async def test_what_was_paid_in_an_earlier_turn_is_not_paid_elsewhere_by_a_flow_
         is_patient.append(True)
         assert (await rt.run(impatient, id="r")).value == "told"
     assert [order.invoice for _, order in till.arrived] == ["i-1"]
+
+
+class Answering(MemoryStore):
+    """Its run's flow runs out of patience just as the use of an answer, or a no, is on the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[asyncio.Future[Any]] = []
+
+    async def append(self, unit: Unit) -> None:
+        await super().append(unit)
+        kinds = [msgspec.json.decode(entry.header)["kind"] for entry in unit.entries]
+        if {"ApprovalUsed", "EffectRefused"} & set(kinds):
+            self.calls[-1].cancel()
+
+
+@pytest.mark.parametrize("choice", ["approve", "deny"])
+async def test_a_person_s_answer_is_heard_before_anything_begins_outside(
+    choice: Literal["approve", "deny"],
+):  # proves: FX-10, APR-10
+    till, store = Till(), Answering()
+    elsewhere = till.effect("elsewhere")
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> str:
+        asking = run.approve("terms", {"amount": 1}, roles={"director"}, within=timedelta(hours=1))
+        store.calls.append(asyncio.ensure_future(asking))
+        await asyncio.wait(store.calls[-1:])
+        if not store.calls[-1].cancelled():
+            return "no" if store.calls[-1].exception() else "yes"
+        await run.effect(elsewhere, Order())
+        return "elsewhere"
+
+    async with remit.open(store) as rt, asyncio.timeout(30):
+        await staffed(rt)
+        assert (await rt.run(impatient, id="r", by=BUYER)).status == "waiting"
+        await answer(rt, choice)
+        assert (await rt.run(impatient, id="r", by=BUYER)).value == {"approve": "yes", "deny": "no"}[choice]
+    assert till.arrived == []
 
 
 @pytest.mark.parametrize("asks", ["predicate", "fetcher"])

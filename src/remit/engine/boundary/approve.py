@@ -6,6 +6,7 @@ payload is bound byte for byte, and the decision is the recorded outcome of the 
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -16,6 +17,7 @@ from remit.authority.rules import immaterial_of, is_same_matter, need_of
 from remit.engine.boundary.crossing import cross, denied
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
+from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.facts.calls import Decided
@@ -46,7 +48,12 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
         salt = draw_salt() if ask is None else ask.salt
         wish = Wish(name, None, data, salt, rests_on, (need,), is_whole=attempt.replay.is_whole())
         await attempt.meet(wish)
-        decided = await cross(turn, wish)
+        try:
+            decided = await cross(turn, wish)
+        except asyncio.CancelledError:
+            if wish.is_committed and not has_lost():
+                attempt.let_go.add(name)  # its answer is recorded, and the flow did not hear it
+            raise
         assert isinstance(decided, Decided)
         return _yes(decided)
 

@@ -75,7 +75,7 @@ class Attempt:
         self.times_too_late = 0  # calls that came after that
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
         self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
-        self.let_go: set[str] = set()  # effects under way that the flow gave up, other than by losing a race
+        self.let_go: set[str] = set()  # what is under way, or over, that the flow gave up, other than by losing a race
         calls = view.calls.values()
         self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
         self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
