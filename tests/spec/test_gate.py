@@ -498,7 +498,7 @@ def test_people_are_told_what_was_seen_and_what_was_required() -> None:  # prove
         ),
         (
             "quote: fresh until 2026-11-18 11:06:40 UTC",
-            "as the flow relied on it, or as a person approved it since, and fresh at 2026-11-18 11:06:40 UTC",
+            "as the flow relied on it, or as a person approved it since, and fresh when it is relied on",
         ),
         ("not forbidden", "allowed by the contracts and the policy that hold now"),
         ("no other effect is in doubt", "no other effect of this run in doubt"),

@@ -59,7 +59,9 @@ def fault_text(code: str) -> str:
 
 
 def _objective(question: Question) -> tuple[str, str]:
-    seen = [_moment(question.now)]
+    # What a run waits for is told without the time, which moves: the same said again would be news in each turn.
+    is_held = question.wanted == "unknown" and question.now <= question.window_end
+    seen = [] if is_held else [_moment(question.now)]
     if question.cancelled:
         seen.append("cancelled")
     if question.wanted:
@@ -105,7 +107,7 @@ def _evidence(question: Question) -> tuple[str, str]:
     if not question.evidence:
         return "rests on no evidence", ""
     seen = "; ".join(f"{basis.name}: {_basis(question, basis)}" for basis in question.evidence)
-    required = f"as the flow relied on it, or as a person approved it since, and fresh at {_moment(question.now)}"
+    required = "as the flow relied on it, or as a person approved it since, and fresh when it is relied on"
     is_asked = bool(question.needs or question.unanswered)
     if not is_asked and any(basis.relied and basis.relied != basis.digest for basis in question.evidence):
         # The request was made from what has changed, and code that is replayed makes the same request again.
