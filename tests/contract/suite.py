@@ -335,14 +335,14 @@ class StoreContract:
         renewals = [Renewal(hand.row.run_key, 1) for hand in hands]
         clock.move(LEASE / 2)
 
-        async def renew() -> set[int]:
+        async def renew() -> dict[int, int]:
             renewer: Renewer = await store.renewer()
             try:
                 return await renewer.renew(WORKER, renewals, lease_ms=LEASE_MS)
             finally:
                 await renewer.close()
 
-        assert await asyncio.to_thread(lambda: asyncio.run(renew())) == {r.run_key for r in renewals}
+        assert await asyncio.to_thread(lambda: asyncio.run(renew())) == {r.run_key: 0 for r in renewals}
         clock.move(LEASE * 0.75)
         for hand in hands:
             assert (await row_of(store, hand.row.run)).lease_until == clock.now() + LEASE_MS * 250
@@ -359,13 +359,24 @@ class StoreContract:
 
         renewer = await store.renewer()
         wishes = [Renewal(hand.row.run_key, 1) for hand in (kept, ended, released, stolen)]
-        assert await renewer.renew("w-2", wishes, lease_ms=LEASE_MS) == set()
-        assert await renewer.renew(WORKER, [Renewal(kept.row.run_key, 2)], lease_ms=LEASE_MS) == set()
+        assert await renewer.renew("w-2", wishes, lease_ms=LEASE_MS) == {}
+        assert await renewer.renew(WORKER, [Renewal(kept.row.run_key, 2)], lease_ms=LEASE_MS) == {}
         # It ran out and nobody took it, so its worker may go on.
-        assert await renewer.renew(WORKER, wishes, lease_ms=LEASE_MS) == {kept.row.run_key}
-        assert await renewer.renew(WORKER, [], lease_ms=LEASE_MS) == set()
+        assert await renewer.renew(WORKER, wishes, lease_ms=LEASE_MS) == {kept.row.run_key: 0}
+        assert await renewer.renew(WORKER, [], lease_ms=LEASE_MS) == {}
         await renewer.close()
         assert await is_written(store, kept.step())
+
+    async def test_a_renewal_tells_where_lane_post_ends(self, store):  # proves: RUN-14, OWN-8
+        hands = [await open_held(store, f"r-{i}") for i in range(2)]
+        renewals = [Renewal(hand.row.run_key, 1) for hand in hands]
+        post = Hand(store, await row_of(store, "r-1"), lane="post")
+        await store.append(post.signal())
+        await store.append(post.signal())
+        renewer = await store.renewer()
+        told = await renewer.renew(WORKER, renewals, lease_ms=LEASE_MS)
+        await renewer.close()
+        assert told == {hands[0].row.run_key: 0, hands[1].row.run_key: 2}
 
     async def test_a_stale_attempt_writes_nothing_in_any_way(self, store, clock):  # proves: OWN-3
         sleeper = await open_held(store, "po-1")
@@ -376,7 +387,7 @@ class StoreContract:
         with pytest.raises(LeaseLost):
             await store.append(sleeper.step())
         renewer = await store.renewer()
-        assert await renewer.renew(WORKER, [Renewal(rival.row.run_key, 1)], lease_ms=LEASE_MS) == set()
+        assert await renewer.renew(WORKER, [Renewal(rival.row.run_key, 1)], lease_ms=LEASE_MS) == {}
         await renewer.close()
         assert await store.release(rival.row.run_key, 1) is False
         # Not even at the right place in the chain.
@@ -698,7 +709,7 @@ class Rivals:
             renewer = await self.store.renewer()
             held = await renewer.renew(worker, [Renewal(self.key, hand.epoch)], lease_ms=LEASE_MS)
             await renewer.close()
-            assert held == ({self.key} if is_held else set())
+            assert held.keys() == ({self.key} if is_held else set())
             if is_held:
                 self.until = self.clock.now() + LEASE_MS * 1_000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
@@ -256,3 +257,39 @@ async def test_a_wish_that_comes_while_code_that_does_not_fit_is_refused_is_hear
         else:
             store.before_end = partial(elsewhere, rt, "r")
         assert (await rt.run(other_code, id="r")).status == "cancelled"
+
+
+STEPS_MANY = 1_000  # they would take ten seconds; a lease of one second is renewed after a third of that
+
+
+@pytest.mark.parametrize("is_plain", [False, True], ids=["async", "plain"])
+async def test_a_run_that_only_takes_steps_hears_of_a_cancellation_from_elsewhere(
+    database: Storage, is_plain: bool
+):  # proves: RUN-14
+    begun, ran = asyncio.Event(), list[int]()
+
+    @remit.step
+    async def work(number: int) -> int:
+        ran.append(number)
+        begun.set()
+        await asyncio.sleep(0.01)
+        return number
+
+    @remit.flow(contract=OPEN, name="long")
+    async def long(run: remit.Run) -> None:
+        for number in range(STEPS_MANY):
+            await run.step(work, number)
+
+    @remit.flow(contract=OPEN, name="long")
+    def plain(run: remit.SyncRun) -> None:
+        for number in range(STEPS_MANY):
+            run.step(work, number)
+
+    async with database.open(lease_ms=1_000) as worker, database.open() as other:
+        working = asyncio.create_task(worker.run(plain if is_plain else long, id="r"))
+        await begun.wait()
+        assert (await other.cancel("r", by=ANN, reason="not needed")).status in ("queued", "running")
+        outcome = await working
+        assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
+        assert len(ran) < STEPS_MANY
+        assert await other.verify("r") is None

@@ -167,7 +167,7 @@ async def test_an_idle_connection_that_was_closed_is_made_anew(store, outside):
         await outside.fetchval("SELECT current_database()"),
     )
     await store.append(hand.step())
-    assert await renewer.renew(WORKER, [Renewal(hand.row.run_key, 1)], lease_ms=LEASE_MS) == {hand.row.run_key}
+    assert await renewer.renew(WORKER, [Renewal(hand.row.run_key, 1)], lease_ms=LEASE_MS) == {hand.row.run_key: 0}
     assert len((await read_view(store, hand.row.run_key)).calls) == 1
     await renewer.close()
 

@@ -105,6 +105,8 @@ class Runtime(People):
         """Ask a run to end; how it stands after that. What it did outside stays done and is said.
 
         One that nobody holds ends here; one under way stops at its next call; one in doubt waits until that is known.
+        Who works at it elsewhere hears of it at the next effect, at the end, or when the lease is renewed, which is
+        every third of `lease_ms`, whichever comes first.
         """
         host = self._ready()
         check_principal(by, "principal")

@@ -264,8 +264,11 @@ class Renewal:
 class Renewer(Protocol):
     """Prolongs leases from a thread of its own, over a connection of its own."""
 
-    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> set[int]:
-        """Prolong; the run keys whose lease this worker still held. Raises StoreUnavailable: unknown, not lost."""
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, int]:
+        """Prolong; the leases that this worker still held: by run key, where lane post of the run ends.
+
+        Raises StoreUnavailable: unknown, not lost.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -185,14 +185,14 @@ class Draft:
         self.rows[run_key] = replace(row, worker=None, lease_until=0)
         return True
 
-    def renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> set[int]:
+    def renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, int]:
         """A lease that ran out and that nobody took is prolonged too."""
-        held = set()
+        held = {}
         for lease in leases:
             row = self._row(lease.run_key)
             if row is not None and row.epoch == lease.epoch and row.worker == worker:
                 self.rows[lease.run_key] = replace(row, lease_until=self._until(lease_ms))
-                held.add(lease.run_key)
+                held[lease.run_key] = row.post_seq
         return held
 
     def put_worker(self, row: WorkerRow) -> None:

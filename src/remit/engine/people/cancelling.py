@@ -1,7 +1,7 @@
 """Cancelling: somebody wants a run to end.
 
-The wish is posted. A turn that is under way stops at its next call and lets what it began
-outside be settled; a run that nobody holds is ended here, by an attempt without a flow. A run
+The wish is posted. A turn that is under way stops at its next call once it hears of it, and lets what
+it began outside be settled; a run that nobody holds is ended here, by an attempt without a flow. A run
 with an effect in doubt does not end before that is known.
 """
 

@@ -4,6 +4,9 @@ A flow that computes for a minute without a pause blocks its event loop and stil
 Renewals therefore come from another thread, over another connection. An unanswered
 renewal is *unknown*, not lost: the lease is good until the deadline measured from when the
 last accepted renewal was sent. After that the attempt must not begin anything.
+
+A renewal also tells where lane `post` of the run ends: what others posted from elsewhere is
+heard of by then at the latest, also by a turn that takes one step after another.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from remit.clock import monotonic_ms
 from remit.store.protocol import Renewal, Renewer, Store
@@ -25,6 +29,7 @@ class Lease:
 
     deadline_ms: monotonic; the lease can't be relied on after it.
     on_lost: called in the attempt's event loop when the store says that somebody else holds the run.
+    on_posted: called there with the seq up to which lane post had grown, when a renewal found it longer.
     trouble: why the last renewal was not answered; "" where it was.
     """
 
@@ -33,7 +38,9 @@ class Lease:
     deadline_ms: int
     loop: asyncio.AbstractEventLoop
     on_lost: Callable[[], None]
+    on_posted: Callable[[int], None]
     trouble: str = ""
+    post_seq: int = 0  # where lane post ended, as the last renewal told
 
     @property
     def is_good(self) -> bool:
@@ -51,9 +58,17 @@ class Keeper:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def hold(self, run_key: int, epoch: int, *, sent_ms: int, on_lost: Callable[[], None]) -> Lease:
+    def hold(
+        self,
+        run_key: int,
+        epoch: int,
+        *,
+        sent_ms: int,
+        on_lost: Callable[[], None],
+        on_posted: Callable[[int], None],
+    ) -> Lease:
         """Keep a lease that the store granted to a request sent at `sent_ms` (monotonic)."""
-        lease = Lease(run_key, epoch, sent_ms + self._lease_ms, asyncio.get_running_loop(), on_lost)
+        lease = Lease(run_key, epoch, sent_ms + self._lease_ms, asyncio.get_running_loop(), on_lost, on_posted)
         with self._lock:
             self._leases[run_key] = lease
             if self._thread is None:
@@ -109,14 +124,18 @@ class Keeper:
         wishes = [Renewal(lease.run_key, lease.epoch) for lease in leases]
         held = await renewer.renew(self._worker, wishes, lease_ms=self._lease_ms)
         for lease in leases:
-            if lease.run_key in held:
-                lease.deadline_ms, lease.trouble = sent_ms + self._lease_ms, ""
-            else:
+            post_seq = held.get(lease.run_key)
+            if post_seq is None:
                 self.drop(lease)
-                _tell(lease)
+                _tell(lease, lease.on_lost)
+                continue
+            lease.deadline_ms, lease.trouble = sent_ms + self._lease_ms, ""
+            if post_seq > lease.post_seq:
+                lease.post_seq = post_seq
+                _tell(lease, partial(lease.on_posted, post_seq))
 
 
-def _tell(lease: Lease) -> None:
+def _tell(lease: Lease, what: Callable[[], None]) -> None:
     """A lease that ended normally while its renewal was under way also comes here; its attempt is closed already."""
     if not lease.loop.is_closed():
-        lease.loop.call_soon_threadsafe(lease.on_lost)
+        lease.loop.call_soon_threadsafe(what)

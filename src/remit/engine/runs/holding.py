@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from remit.engine.process.host import Host
@@ -33,7 +33,15 @@ async def held(
     def on_lost() -> None:
         attempt.close(LeaseLost(f"Run {row.run!r} is held by somebody else; nothing more was written."))
 
-    lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=taken.sent_ms, on_lost=on_lost)
+    hearing: set[asyncio.Task[None]] = set()
+
+    def on_posted(seq: int) -> None:
+        if attempt.is_open and seq > attempt.post_seq:
+            task = asyncio.ensure_future(_hear(host, row.run_key))
+            hearing.add(task)
+            task.add_done_callback(hearing.discard)
+
+    lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=taken.sent_ms, on_lost=on_lost, on_posted=on_posted)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     attempt = Attempt(host.store, host.clock, view, pen, lease, main=main)
     attempt.has_opened = taken.is_new
@@ -53,8 +61,18 @@ async def held(
             raise why from why.__cause__  # a signal to the calls of a flow is no answer to the caller of a run
         raise
     finally:
+        for task in hearing:
+            task.cancel()
         attempt.drop_unbegun()
         host.keeper.drop(lease)
+
+
+async def _hear(host: Host, run_key: int) -> None:
+    """Tell the turn at this run that somebody posted from another process."""
+    tell = host.to_tell.get(run_key)
+    if tell is not None:
+        with suppress(AttemptClosed):  # that turn is over, and says so itself
+            await tell()
 
 
 async def is_unheard(host: Host, attempt: Attempt) -> bool:

@@ -126,7 +126,7 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     view, row = found.view, found.row
     check_flow(view, flow)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None)
+    nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None, lambda _: None)
     host = replace(host, store=reading(host.store))
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
     turn = Turn(host, flow.terms, attempt)

@@ -1,7 +1,7 @@
 """Posts: what others left for a run in lane `post`, as a turn takes notice of it.
 
 An attempt reads lane `post` when it verifies the journal. What comes later it hears of from
-its own process, or by a commit that found the lane longer than it had been read.
+its own process, or by a commit or a renewal of the lease that found the lane longer than it had been read.
 """
 
 from __future__ import annotations

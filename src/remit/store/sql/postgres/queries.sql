@@ -303,7 +303,7 @@ ORDER BY u.run_key
 ON CONFLICT (run_key) DO UPDATE
   SET lease_until = coalesce($5::int8, {clock}) + $4::int8
 WHERE r.epoch = excluded.epoch AND r.worker = excluded.worker
-RETURNING r.run_key, 1 / length(r.tenant) AS is_a_run;
+RETURNING r.run_key, r.post_seq, 1 / length(r.tenant) AS is_a_run;
 
 -- name: read_row
 -- The newest generation of a run.

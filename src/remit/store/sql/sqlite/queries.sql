@@ -126,7 +126,7 @@ RETURNING run_key;
 -- name: renew
 -- Prolong a lease that this worker still holds; one that ran out counts while nobody took it.
 UPDATE remit_run SET lease_until = ?1 WHERE run_key = ?2 AND epoch = ?3 AND worker = ?4
-RETURNING run_key;
+RETURNING run_key, post_seq;
 
 -- name: read_row
 -- The newest generation of a run.
