@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 import remit
-from remit.errors import CommitUnknown
+from remit.engine.turn.closing import AttemptClosed
+from remit.errors import CommitUnknown, StoreUnavailable
+from remit.store.batch import Answers
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Unit
+from remit.store.protocol import Opening, Unit
 from tests.support.till import OPEN
 
 HOUR = timedelta(hours=1)
@@ -110,3 +112,89 @@ async def test_a_turn_that_gave_up_a_step_while_it_was_written_says_that_the_run
         assert (await rt.run(asking, id="r")).waits_for == "approval"
         assert (await rt.wait("r")).waits_for == "approval"
         assert (await rt.show("r")).row.status == "waiting"
+
+
+class Busy(MemoryStore):
+    """A memory store whose file another process holds: `begun` when it writes StepDone, refused once `let_go` is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.let_go, self.is_busy = asyncio.Event(), asyncio.Event(), True
+
+    async def open(self) -> None:
+        await super().open()
+        self._group._committer = _BusyCommitter(self, self._group._committer)
+
+
+class _BusyCommitter:
+    inline_max = 0
+
+    def __init__(self, store: Busy, inner: Any) -> None:
+        self._store, self._inner = store, inner
+
+    async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+        store = self._store
+        if store.is_busy and any(b"StepDone" in entry.header for unit in units for entry in unit.entries):
+            store.begun.set()
+            await store.let_go.wait()
+            store.is_busy = False
+            raise StoreUnavailable("Nothing was written: the file is busy.", code="store.busy")
+        answers: Answers = self._inner.commit_now(units, openings)
+        return answers
+
+    def commit_now(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+        raise AssertionError("inline_max is 0")
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_step_that_is_given_up_while_its_commit_fails_ends_the_turn_with_what_failed(
+    when: str,
+):  # proves: OWN-3, RUN-4
+    store, ran = Busy(), list[str]()
+
+    async def look(name: str) -> None:
+        ran.append(name)
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> None:
+        if store.is_busy:
+            waiting = asyncio.create_task(run.step(look, "first"))
+            await store.begun.wait()
+            if when == "after":
+                store.let_go.set()
+            waiting.cancel()
+            store.let_go.set()
+            await asyncio.wait([waiting])
+            assert isinstance(waiting.exception(), AttemptClosed), "what was not written is no answer to go on by"
+        await run.step(look, "second")
+
+    async with remit.open(store) as rt, asyncio.timeout(30):
+        with pytest.raises(StoreUnavailable, match="the file is busy"):
+            await rt.run(impatient, id="r")
+        assert (await rt.show("r")).row.worker is None, "it was given back"
+        assert ran == ["first"]
+        assert (await rt.run(impatient, id="r")).status == "completed"
+        assert await rt.verify("r") is None
+
+
+async def test_a_step_that_is_given_up_while_the_loop_ends_does_not_keep_it():  # proves: OWN-3
+    store = Busy()
+
+    async def look() -> None:
+        return
+
+    @remit.flow(contract=OPEN)
+    async def patient(run: remit.Run) -> None:
+        await run.step(look)
+
+    async def work() -> None:
+        rt = remit.open(store)
+        await rt.open()
+        working = asyncio.create_task(rt.run(patient, id="r"))
+        await store.begun.wait()
+        assert not working.done()
+
+    def ends() -> None:
+        asyncio.run(work())
+
+    await asyncio.wait_for(asyncio.to_thread(ends), 30)

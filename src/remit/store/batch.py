@@ -21,7 +21,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
 from remit.store.protocol import Counters, Loss, Opening, RunRow, Unit
@@ -58,6 +58,7 @@ Done = tuple[Unit, Loss | None] | BaseException
 class _Waiting:
     unit: Unit
     futures: list[asyncio.Future[Loss | None]]
+    told: Loss | BaseException | Literal["", "written"] = ""  # what became of it; "" until that is known
 
 
 @dataclass(slots=True)
@@ -91,26 +92,51 @@ class GroupCommit:
         self._is_closed = False
 
     async def append(self, unit: Unit) -> None:
-        """Write a unit; returns when it is durable. Raises as Store.append says."""
+        """Write a unit; returns when it is durable. Raises as Store.append says.
+
+        A unit that was handed over is written or not, whoever stopped waiting. Who is cancelled is told so when that is
+        known, and where it was not written, that instead: what comes after it would lose as well. A second cancellation
+        is told at once.
+        """
         self._check_open()
         line = self._lines.get((unit.run_key, unit.lane))
         future: asyncio.Future[Loss | None] = self._loop.create_future()
         if line is None:
-            self._lines[unit.run_key, unit.lane] = [_Waiting(unit, [future])]
+            waiting = _Waiting(unit, [future])
+            self._lines[unit.run_key, unit.lane] = [waiting]
         elif unit.is_conditional or line[-1].unit.is_conditional:
             # What it follows may yet be refused: it is written on its own, and the store says what became of it.
-            line.append(_Waiting(unit, [future]))
+            waiting = _Waiting(unit, [future])
+            line.append(waiting)
         elif line[-1].unit.head_after == unit.head_before:
-            _join(line[-1].unit, unit)
-            line[-1].futures.append(future)
+            waiting = line[-1]
+            _join(waiting.unit, unit)
+            waiting.futures.append(future)
         else:
             # Both extend the same head and one of them loses; it hears so when the winner is written.
             await asyncio.wait(line[-1].futures)
             raise _loss(unit, "lease")
         self._schedule()
-        lost = await future
+        try:
+            lost = await future
+        except asyncio.CancelledError:
+            await self._hear(waiting)
+            raise
         if lost is not None:
             raise _loss(unit, lost)
+
+    async def _hear(self, waiting: _Waiting) -> None:
+        """Wait for what becomes of a unit whose caller was cancelled. Raises what says that it was not written."""
+        if not waiting.told:
+            future: asyncio.Future[Loss | None] = self._loop.create_future()
+            waiting.futures.append(future)
+            lost = await future
+        else:
+            if isinstance(waiting.told, BaseException):
+                raise waiting.told from None
+            lost = None if waiting.told == "written" else waiting.told
+        if lost is not None:
+            raise _loss(waiting.unit, lost) from None
 
     async def transact(self, write: Alone) -> None:
         """Let `write` have the committer's connection to itself. Raises what it raises, and as Store.append says.
@@ -233,6 +259,9 @@ class GroupCommit:
             answers = await self._committer.commit([w.unit for w in batch.units], [o for o, _ in batch.openings])
         except (StoreUnavailable, CommitUnknown) as exc:
             _fail(batch, exc)
+        except asyncio.CancelledError:
+            _fail(batch, CommitUnknown("The loop ended while this was written; nobody knows whether it was."))
+            raise
         except Exception as exc:
             # Rolled back as a whole: find the one that the database will not take, and let the others through.
             if len(batch) == 1:
@@ -249,6 +278,7 @@ class GroupCommit:
         self._counters.commits += 1
         for waiting, lost in zip(batch.units, answers.lost, strict=True):
             self._count(waiting.unit, lost)
+            waiting.told = lost or "written"
             for future in waiting.futures:
                 if not future.done():  # its task may have been cancelled; what it wrote stays written
                     future.set_result(lost)
@@ -294,6 +324,7 @@ def _join(first: Unit, later: Unit) -> None:
 
 def _fail(batch: _Batch, exc: BaseException) -> None:
     for waiting in batch.units:
+        waiting.told = exc
         for future in waiting.futures:
             if not future.done():
                 future.set_exception(exc)

@@ -132,7 +132,8 @@ class JournalWriter:
     async def append(self) -> None:
         """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store.
 
-        Whoever stops waiting does not hear whether it was written: nothing that the boundary must know may ride then.
+        Whoever is cancelled meanwhile hears it when that is known, and where it was not written, that instead. What was
+        written the boundary is not told of then: nothing that it must know may ride.
         """
         sealed, pen = self._riding, self._pen
         self._riding = []
