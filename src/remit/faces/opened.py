@@ -3,7 +3,8 @@
     async with runtime        the store belongs to the running loop
     with runtime              a loop of its own, in a thread of its own, for plain code
 
-Whoever leaves gives up what is under way: others take it over.
+Whoever leaves gives up what is under way: others take it over. Opening and closing are seen through, whoever
+stops waiting: a store that was left open in between would be open for good, and its file locked.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Keeper
 from remit.engine.process.liveness import ProcessLock, enlist, retire
+from remit.engine.turn.closing import until_done
 from remit.errors import Refused, StoreClosed
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.facts.names import check_id
@@ -62,9 +64,17 @@ class Opened:
         if self._host is not None:
             hint = "Use the one that is open, or open another runtime: each is for one loop at a time."
             raise StoreClosed("The runtime is open already; nothing was done.", code="store.open", hint=hint)
-        await self._store.open()
+        try:
+            await _seen_through(self._store.open())
+            self._host = self._enlisted()
+        except BaseException:
+            await _seen_through(self._store.close())
+            raise
+        return self
+
+    def _enlisted(self) -> Host:
         me = enlist(self._clock.now())
-        self._host = Host(
+        return Host(
             store=self._store,
             clock=Hours(self._clock, is_given=self._is_given or self._store.ledger.clock == "given"),
             tenant=self._tenant,
@@ -74,18 +84,12 @@ class Opened:
             keeper=Keeper(self._store, me.worker, self._lease_ms),
             threads=ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="remit-step"),
         )
-        return self
 
     async def close(self) -> None:
         """Close the store. Runs under way are given up: others take them over, at the latest when a lease ran out."""
         host, self._host = self._host, None
         if host is not None:
-            try:
-                await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
-                host.threads.shutdown(wait=False)
-                await host.store.close()
-            finally:
-                retire(host.worker)
+            await _seen_through(_close(host))
 
     async def __aenter__(self) -> Self:
         return await self.open()
@@ -136,3 +140,26 @@ class Opened:
             work.close()
             raise
         return self._portal.call(work)
+
+
+async def _close(host: Host) -> None:
+    try:
+        await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
+        host.threads.shutdown(wait=False)
+    finally:
+        try:
+            await host.store.close()
+        finally:
+            retire(host.worker)
+
+
+async def _seen_through(work: Coroutine[Any, Any, None]) -> None:
+    """Wait for it in a task of its own, which ends also where the caller is cancelled, who is told so after that."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await until_done(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error from None
+        raise

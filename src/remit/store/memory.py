@@ -75,9 +75,11 @@ class MemoryStore(Opened):
     async def close(self) -> None:
         if not self._is_open:
             return
-        if os.getpid() == self._pid:
-            await self._group.close()
-        self._is_open = False
+        try:
+            if os.getpid() == self._pid:
+                await self._group.close()
+        finally:
+            self._is_open = False
 
     async def now(self) -> int:
         self._check()

@@ -94,8 +94,10 @@ class TwoMethodStore(MemoryStore):
 
     async def close(self) -> None:
         if self._is_open:
-            await super().close()
-            self._thread.shutdown(wait=False)
+            try:
+                await super().close()
+            finally:
+                self._thread.shutdown(wait=False)
 
     async def open_run(self, opening: Opening) -> RunRow | None:
         self._check()

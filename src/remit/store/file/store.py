@@ -54,20 +54,25 @@ class FileStore(MemoryStore):
         if self._is_open:
             return
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="remit-file")
+        opening = self._thread.submit(self._open)
         try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._open)
+            await asyncio.wrap_future(opening)
         except BaseException:
             self._thread.shutdown(wait=True)
+            if not opening.cancelled() and opening.exception() is None:
+                self._disk.release()  # it was opened for somebody who stopped waiting
             raise
         self._start(_FileCommitter(self))
 
     async def close(self) -> None:
         if not self._is_open:
             return
-        await super().close()
-        if os.getpid() == self._pid:
-            self._thread.shutdown(wait=True)
-            self._disk.release()
+        try:
+            await super().close()
+        finally:
+            if os.getpid() == self._pid:
+                self._thread.shutdown(wait=True)
+                self._disk.release()
 
     def _findings(self) -> list[Checkup]:
         is_ours = self._disk.is_ours()

@@ -124,15 +124,17 @@ class PostgresStore(Opened):
         if os.getpid() != self._pid:
             self._is_open = False  # the parent's connections: even closing them here would be wrong
             return
-        await self._group.close()
-        self._is_open = False
         try:
-            await asyncio.wait_for(self._pool.close(), 5)
-        except FAILURES:
-            self._pool.terminate()
-        await self._transactions.close()
-        await self._peeks_link.close()
-        await self._link.close()
+            await self._group.close()
+        finally:
+            self._is_open = False
+            try:
+                await asyncio.wait_for(self._pool.close(), 5)
+            except FAILURES:
+                self._pool.terminate()
+            await self._transactions.close()
+            await self._peeks_link.close()
+            await self._link.close()
 
     async def now(self) -> int:
         self._check()

@@ -110,8 +110,13 @@ class SqliteStore(Opened):
         if os.getpid() != self._pid:
             self._is_open = False  # the parent's connections: even closing them here would be wrong
             return
-        await self._group.close()
-        self._is_open = False
+        try:
+            await self._group.close()
+        finally:
+            self._is_open = False
+            await self._close_connections()
+
+    async def _close_connections(self) -> None:
         self._reader.close()
         if self._far_thread is not None:
             self._far_thread.shutdown(wait=True)
