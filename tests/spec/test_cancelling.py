@@ -293,3 +293,22 @@ async def test_a_run_that_only_takes_steps_hears_of_a_cancellation_from_elsewher
         assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
         assert len(ran) < STEPS_MANY
         assert await other.verify("r") is None
+
+
+@pytest.mark.parametrize("is_dead", [True, False], ids=["its worker died", "its lease ran out"])
+async def test_who_waits_for_a_run_that_waits_hears_so_when_its_last_worker_is_gone(
+    database: Storage, is_dead: bool
+):  # proves: RUN-16
+    async with database.open() as rt:
+        await parked(rt, "r")
+        before = await rt.wait("r", timeout=30)
+        row = (await rt.show("r")).row
+        async with database.open() as other:
+            host = other._ready()
+            await host.introduce()
+            name, lease_ms = (host.worker, 600_000) if is_dead else ("on another machine", 1_000)
+            assert await host.store.claim(Claim(row.run_key, row.epoch, name, lease_ms)) is not None
+            hearing = asyncio.create_task(rt.wait("r", timeout=30))
+            with pytest.raises(TimeoutError):
+                await rt.wait("r", timeout=0.2)  # whoever holds it may still write
+        assert await hearing == before

@@ -99,9 +99,16 @@ async def test_a_server_that_does_not_answer_is_unavailable(tmp_path):
 
 
 async def test_a_url_that_says_nothing_is_refused():
-    for url in ("mysql://host/db", "/path", "postgresql://host:port/db"):
+    ports = ("postgresql://127.0.0.1:99999/db", "postgresql:///db?host=127.0.0.1&port=99999")
+    brackets = ("postgresql://dana:s3cret@[::1/db", "postgresql://dana:s3cret@a[b]/db")
+    for url in ("mysql://host/db", "/path", "postgresql://host:port/db", *ports, *brackets):
         with pytest.raises(Refused) as refused:
             await PostgresStore(url).open()
+        assert refused.value.code == "url.refused", url
+        assert "s3cret" not in str(refused.value)
+    for url in ports:
+        with pytest.raises(Refused) as refused:
+            await PostgresStore(url).exists()
         assert refused.value.code == "url.refused", url
 
 

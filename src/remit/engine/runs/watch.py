@@ -23,30 +23,46 @@ def is_parked(found: Found) -> bool:
 
 
 async def wait_for(host: Host, run: str) -> Found:
-    """The run when it ends or parks, whoever works at it. Raises RunAbsent, RunQuarantined, Tampered."""
+    """The run when it ends or parks, whoever works at it. Raises RunAbsent, RunQuarantined, Tampered.
+
+    One whose last worker is gone and had written nothing stands as it was parked.
+    """
     while True:
         found = await find(host, run)
-        if found.view.status in ENDED or is_parked(found):
+        row = found.row
+        if found.view.status in ENDED or is_parked(found) or (_waits(row) and await _is_over(host, row)):
             return found
-        await _until_moved(host, found.row)
+        await _until_moved(host, row)
 
 
 async def until_free(host: Host, row: RunRow) -> None:
     """Wait until the row says that the attempt is over, or its lease ran out, or its holder is proven dead."""
 
     async def is_free(now: RunRow) -> bool:
-        if now.worker is None or now.worker == host.worker or now.epoch != row.epoch:
-            return True
-        return now.lease_until <= await host.store.now() or await is_holder_dead(host, now.worker)
+        return now.worker == host.worker or now.epoch != row.epoch or await _is_over(host, now)
 
     await _until(host, row, is_free)
 
 
+def _waits(row: RunRow) -> bool:
+    """Whether a verified run's last turn parked: one that is held since wrote nothing yet."""
+    return row.status not in (Status.QUEUED, Status.RUNNING)
+
+
+async def _is_over(host: Host, row: RunRow) -> bool:
+    """Whether nobody can be at work any more: nobody holds it, the lease ran out, or its holder is proven dead."""
+    if row.worker is None:
+        return True
+    return row.lease_until <= await host.store.now() or await is_holder_dead(host, row.worker)
+
+
 async def _until_moved(host: Host, row: RunRow) -> None:
-    """Wait until the row shows another status, or nobody holding what somebody held."""
+    """Wait until the row shows another status, or nobody holding what somebody held; or what waits, held in vain."""
 
     async def has_moved(now: RunRow) -> bool:
-        return now.status != row.status or (now.worker is None) != (row.worker is None)
+        if now.status != row.status or (now.worker is None) != (row.worker is None):
+            return True
+        return _waits(now) and await _is_over(host, now)
 
     await _until(host, row, has_moved)
 

@@ -95,7 +95,14 @@ class Pool(Protocol):
 
 def check_url(url: str) -> str:
     """The URL without its password, for people to see. Raises Refused `url.refused`."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # whose text may quote what stands before the host, and so a password
+        raise Refused(
+            f"{url.partition(':')[0]}:... can't be read as a URL; nothing was opened.",
+            code="url.refused",
+            hint="Use `postgresql://user@host/database`; an IPv6 address stands in brackets: `postgresql://[::1]/database`.",
+        ) from None
     if parts.scheme not in ("postgresql", "postgres"):
         raise Refused(
             f"{parts.scheme!r} is no scheme of Postgres; nothing was opened.",
@@ -209,7 +216,7 @@ def refusal(shown: str, exc: BaseException) -> RemitError:
     if state in ("42501", "25006"):
         hint = "The user needs to create schema `remit` once, and to read and write its tables."
         return StoreRefused(f"{shown} can't be prepared: {what}.", code="store.unwritable", hint=hint)
-    if isinstance(exc, ValueError | ClientConfigurationError):
+    if isinstance(exc, ValueError | OverflowError | ClientConfigurationError):
         return Refused(f"{shown} can't be read as a URL: {what}.", code="url.refused")
     if is_lost(exc) or state.startswith("53"):
         return StoreUnavailable(f"{shown} can't be reached: {what}.", hint="Start the database, or mend the URL.")

@@ -27,7 +27,7 @@ async def open_database(url: str, shown: str, clock: Clock | None) -> tuple[Conn
     """
     try:
         connection = await connect(url, settings=PLANS)
-    except (*FAILURES, ValueError) as exc:
+    except (*FAILURES, ValueError, OverflowError) as exc:
         raise refusal(shown, exc) from exc
     try:
         check_server(await connection.fetchrow(Q["read_server"]), shown)
@@ -50,7 +50,7 @@ async def has_schema(url: str, shown: str) -> bool:
             await leave(connection)
     except RemitError:
         raise
-    except (*FAILURES, ValueError) as exc:
+    except (*FAILURES, ValueError, OverflowError) as exc:
         raise refusal(shown, exc) from exc
 
 
