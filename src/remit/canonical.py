@@ -10,7 +10,7 @@ hashes for one fact. The check is the plainest there is: decode, write again, co
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 
@@ -19,6 +19,8 @@ _encoder = msgspec.json.Encoder(order="sorted")
 encode = _encoder.encode
 
 INTEGER_MAX = 2**53 - 1
+
+Integer = Annotated[int, msgspec.Meta(ge=-INTEGER_MAX, le=INTEGER_MAX)]  # what every field of a form is that counts
 
 T = TypeVar("T", bound=msgspec.Struct)
 

@@ -27,6 +27,8 @@ FIELDS: list[Attack] = [
     ("the time in a header", "chain.hash", "main 4", header(FETCHED, at=1)),
     ("the author in a header", "chain.hash", "main 4", header(FETCHED, by="user:mallory")),
     ("the epoch in a header", "chain.hash", "main 4", header(FETCHED, epoch=2)),
+    ("the epoch in a header, to one that can't be stated", "chain.malformed", "main 3", header(FETCHED, epoch=2**53)),
+    ("the time in a header, likewise", "chain.malformed", "main 3", header(FETCHED, at=-(2**53))),
     ("the kind in a header", "chain.malformed", "main 3", header(FETCHED, kind="StepFailed")),
     ("the kind in a header, to none there is", "chain.hash", "main 4", header(FETCHED, kind="StepDreamt")),
     ("the name in a header", "chain.hash", "main 4", header(FETCHED, name="decide")),
@@ -105,6 +107,8 @@ ROW: list[Attack] = [
     ("opened_at", "run.index", "main 6", shifted(opened_at=-1)),
     ("window_end, later", "run.index", "main 6", shifted(window_end=1)),
     ("epoch, below the folded one", "run.index", "main 6", columns(epoch=0)),
+    ("epoch, to the last that can be stated", "run.index", "main 6", columns(epoch=2**53 - 1)),
+    ("epoch, to the last that a database can hold", "run.index", "main 6", columns(epoch=2**63 - 1)),
 ]
 
 

@@ -298,7 +298,7 @@ async def test_a_run_that_only_takes_steps_hears_of_a_cancellation_from_elsewher
 @pytest.mark.parametrize("is_dead", [True, False], ids=["its worker died", "its lease ran out"])
 async def test_who_waits_for_a_run_that_waits_hears_so_when_its_last_worker_is_gone(
     database: Storage, is_dead: bool
-):  # proves: RUN-16
+):  # proves: OWN-1
     async with database.open() as rt:
         await parked(rt, "r")
         before = await rt.wait("r", timeout=30)

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import get_args
+from typing import Any, get_args
 
+import msgspec
+
+from remit.canonical import INTEGER_MAX
 from remit.faces.cli.said import SAID
-from remit.facts import kinds, machine, view
+from remit.facts import announced, judgement, kinds, machine, rules, view
+from remit.facts.entry import Header
 from remit.facts.fact import Fact
 from tests.docs.pages import section
 
@@ -40,3 +44,25 @@ def test_only_a_run_s_own_lane_moves_it_and_each_entry_there_does():  # proves: 
 
 def test_the_command_line_has_words_for_each_kind_whose_name_and_value_do_not_say_all():  # proves: LOG-1
     assert set(SAID) == set(machine.KINDS) - {"ValueDrawn", "SignalSent"}
+
+
+def test_every_number_of_a_fact_is_held_to_what_can_be_stated():  # proves: LOG-1
+    modules = [kinds, judgement, rules, announced]
+    facts = {each for module in modules for each in vars(module).values() if isinstance(each, type)}
+    unbounded = [
+        f"{struct}: {field.name}"
+        for struct in [Header, *(each for each in facts if issubclass(each, Fact))]
+        for field in msgspec.inspect.type_info(struct).fields  # type: ignore[attr-defined]
+        for number in _numbers(field.type)
+        if (number.ge, number.le) != (-INTEGER_MAX, INTEGER_MAX)
+    ]
+    assert unbounded == []
+
+
+def _numbers(info: Any) -> list[msgspec.inspect.IntType]:
+    if isinstance(info, msgspec.inspect.IntType):
+        return [info]
+    parts = [getattr(info, name, ()) for name in ("types", "item_types", "item_type", "key_type", "value_type")]
+    return [
+        number for part in parts for one in (part if isinstance(part, tuple) else (part,)) for number in _numbers(one)
+    ]

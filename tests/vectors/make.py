@@ -174,6 +174,7 @@ def _malformed_headers() -> list[tuple[str, str, Journal]]:
         ("NaN in a header", '"epoch":1,', '"epoch":NaN,'),
         ("text where a number belongs", '"epoch":1,', '"epoch":"1",'),
         ("true where a number belongs", '"epoch":1,', '"epoch":true,'),
+        ("2^53 in a header", '"epoch":1,', '"epoch":9007199254740992,'),
         ("a list", "{", "["),
     ]
     base = _small().journal("")
@@ -185,6 +186,8 @@ def _malformed_bodies() -> list[tuple[str, str, Journal]]:
     bodies = [
         ("a space in a body", "StepDone", '{"took": 9}'),
         ("a fraction in a body", "StepDone", '{"took":9.0}'),
+        ("2^53 in a body", "StepDone", '{"took":9007199254740992}'),
+        ("-2^53 in a body", "StepDone", '{"took":-9007199254740992}'),
         ("a key twice in a body", "StepDone", '{"took":9,"took":9}'),
         ("an unknown field in a body", "StepDone", '{"extra":1,"took":9}'),
         ("a missing field in a body", "StepDone", "{}"),

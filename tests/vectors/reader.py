@@ -191,7 +191,9 @@ def _fits(value: Any, type_: str) -> bool:
         return value in type_.removeprefix("one of ").split("|")
     if type_ in PARTS:
         return _is_of(value, PARTS[type_])
-    kind = {"integer": int, "boolean": bool, "text": str}[type_]
+    if type_ == "integer":
+        return type(value) is int and abs(value) < 2**53
+    kind = {"boolean": bool, "text": str}[type_]
     return type(value) is kind
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from remit.canonical import Form, Malformed
+from remit.canonical import Form, Integer, Malformed
 from remit.facts.fact import Fact
 
 
@@ -46,14 +46,14 @@ class RunStopped(Fact, kw_only=True, frozen=True):
 class RunSetAside(Fact, kw_only=True, frozen=True):
     """It takes an operator."""
 
-    gen: int
+    gen: Integer
     run: str
 
 
 class RunLifted(Fact, kw_only=True, frozen=True):
     """Its bytes verify again, and an operator said so."""
 
-    gen: int
+    gen: Integer
     run: str
 
 

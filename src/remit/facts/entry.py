@@ -17,7 +17,7 @@ from typing import Literal
 
 import msgspec
 
-from remit.canonical import Form, encode
+from remit.canonical import Form, Integer, encode
 
 VERSION = 1
 SALT_BYTES = 16
@@ -34,20 +34,20 @@ Lane = Literal["main", "post"]
 class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """The hashed frame of an entry; fields stand in code-point order."""
 
-    at: int  # microseconds since 1970, UTC
+    at: Integer  # microseconds since 1970, UTC
     body: str  # hex SHA-256 of tag and body bytes
     by: str  # principal who wrote it: "agent:buyer"
-    epoch: int  # fencing token of the lease it was written under; 0 where none is needed
-    gen: int  # how many runs of this id there were before it, plus 1
+    epoch: Integer  # fencing token of the lease it was written under; 0 where none is needed
+    gen: Integer  # how many runs of this id there were before it, plus 1
     kind: str
     lane: str  # "main", or "post" for those who do not hold the lease
     ledger: str  # origin of the database it belongs to
     name: str | None  # path of the call: "supplier-a/fetch_quote#2"
     prev: str  # hex hash of the entry before it in this lane
     run: str
-    seq: int  # from 1, without gaps, in each lane
+    seq: Integer  # from 1, without gaps, in each lane
     tenant: str
-    v: int
+    v: Integer
     value: str | None  # hex SHA-256 of tag, salt and value bytes
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from remit.canonical import Integer
 from remit.facts.fact import Fact
 
 Decision = Literal["resume", "revalidate", "abandon"]
@@ -35,22 +36,22 @@ class Need(Fact, frozen=True, kw_only=True):
     immaterial: list[str] = []  # fields of the request whose change leaves an approval valid, in order
     roles: list[str]  # the decider must hold one of these; in order
     source: str  # "contract", "pinned contract", "policy", "flow"
-    within: int  # microseconds from the asking
+    within: Integer  # microseconds from the asking
 
 
 class Limit(Fact, frozen=True, kw_only=True):
     """A ceiling, what this effect would add to it, and what is used of it already."""
 
-    amount: int | None = None  # minor units that the request states; None where that is no whole number
+    amount: Integer | None = None  # minor units that the request states; None where that is no whole number
     currency: str = ""  # of the ceiling; "" where it has none
     field: str
-    max: int  # minor units
+    max: Integer  # minor units
     per: str  # effect, run, day, month
     scope: str  # what shares this ceiling: "pay.amount/GBP/month/2026-11"
     source: str
     stated: str = ""  # currency that the request states
     uncounted: str = ""  # an earlier call of this run whose request states no amount that counts; "" for none
-    used: int = 0  # minor units, settled or reserved, without this effect
+    used: Integer = 0  # minor units, settled or reserved, without this effect
 
     @property
     def is_of_another(self) -> bool:
@@ -70,7 +71,7 @@ class Basis(Fact, frozen=True, kw_only=True):
     failed: str = ""  # it was to be taken again and could not be: the name of what was raised
     name: str
     relied: str = ""  # digest of the value that the flow relied on, where it is another one
-    until: int = 0  # microseconds UTC; until then it may be relied on
+    until: Integer = 0  # microseconds UTC; until then it may be relied on
 
 
 class Bound(Fact, frozen=True, kw_only=True):
@@ -86,7 +87,7 @@ class Bound(Fact, frozen=True, kw_only=True):
     roles: list[list[str]] = []  # of each need
     shown: str = ""  # digest of what the approver is shown
     version: str = ""  # of the effect
-    within: int = 0  # microseconds from the asking; the shortest of all needs
+    within: Integer = 0  # microseconds from the asking; the shortest of all needs
 
     def is_same_matter(self, other: Bound) -> bool:
         """Whether the requests are one, or differ only in fields that the rule calls immaterial."""
@@ -109,9 +110,9 @@ class Crossing(Fact, frozen=True, kw_only=True):
 class Answer(Fact, frozen=True, kw_only=True):
     """A decision that was taken on this crossing, with what holds of its decider then and now."""
 
-    asked_at: int  # microseconds UTC
+    asked_at: Integer  # microseconds UTC
     ask: str
-    at: int  # microseconds UTC, of the decision
+    at: Integer  # microseconds UTC, of the decision
     binding: bool = True  # it names the very question, as it was shown
     bound: Bound
     by: Who  # the decider, now
@@ -120,7 +121,7 @@ class Answer(Fact, frozen=True, kw_only=True):
     granted_after: bool = False  # the role was granted after the question was asked
     lost: list[str] = []  # of those roles the ones that were taken from the decider since, and given again; in order
     roles: list[str]  # that the decider held when deciding, in order
-    until: int  # microseconds UTC; the end of its window
+    until: Integer  # microseconds UTC; the end of its window
     used: bool = False
 
 
@@ -128,7 +129,7 @@ class Question(Fact, frozen=True, kw_only=True):
     """All that the judge is told about one crossing. `effect` None is a plain resume."""
 
     answer: Answer | None = None
-    authority: int  # head seq of `remit:authority` that all of this was read at
+    authority: Integer  # head seq of `remit:authority` that all of this was read at
     behalf: Who | None = None
     cancelled: bool = False
     ceilings: list[Limit] = []
@@ -139,19 +140,19 @@ class Question(Fact, frozen=True, kw_only=True):
     forbidden: bool = False  # the operators' policy forbids this effect
     head: str  # hash of the last entry of lane main
     needs: list[Need] = []
-    now: int  # microseconds UTC: the latest of wall time and the last entry
+    now: Integer  # microseconds UTC: the latest of wall time and the last entry
     pinned_contract: str = ""  # digest that the run was opened under, where the code declares another
     pinned_policy: str = ""  # digest that the run was opened under, where another holds today
-    post: int = 0  # seq of the last entry of lane post that was read
+    post: Integer = 0  # seq of the last entry of lane post that was read
     regressed: bool = False  # wall time stood behind the last entry
     resume: list[list[str]] = []  # of each contract, the roles of which the executor must hold one; none for "anyone"
     risk: str
-    seq: int  # of the last entry of lane main
+    seq: Integer  # of the last entry of lane main
     unanswered: str = ""  # why a predicate could not say whether approval is needed: the name of its error
     unnamed: bool = False  # the code's contract refuses effects that no rule names, and this is one
     unwanted_by: str = ""  # why `still_wanted` could not say: the name of its error, or of the type of its answer
     wanted: Literal["", "yes", "no", "unknown"] = ""  # what `still_wanted` says; "" where nobody is asked
-    window_end: int  # microseconds UTC, as policy caps it today
+    window_end: Integer  # microseconds UTC, as policy caps it today
 
 
 class Finding(Fact, frozen=True, kw_only=True):

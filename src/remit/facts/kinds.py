@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from remit.canonical import encode
+from remit.canonical import Integer, encode
 from remit.facts.fact import Fact
 from remit.facts.judgement import Bound, Question, Verdict
 from remit.facts.rules import ContractPin, PolicyPin
@@ -21,7 +21,7 @@ WaitsFor = Literal["repair", "approval", "doubt", "evidence", "gate"]
 class RunOpened(Fact, frozen=True, kw_only=True):
     """The run exists. What it was opened under is pinned here; the value is its input."""
 
-    authority: int = 0  # head seq of `remit:authority` that it was opened at; 0 for a journal of Remit's own
+    authority: Integer = 0  # head seq of `remit:authority` that it was opened at; 0 for a journal of Remit's own
     behalf: str | None = None  # principal for whom the executor acts
     by: str  # the executor
     contract: ContractPin
@@ -31,7 +31,7 @@ class RunOpened(Fact, frozen=True, kw_only=True):
     policy: str = ""  # digest of the operators' policy; "" while there is none
     prompts: dict[str, str] = {}
     tools: dict[str, str] = {}
-    window_end: int  # microseconds UTC; after it the run may only settle, resolve and undo
+    window_end: Integer  # microseconds UTC; after it the run may only settle, resolve and undo
 
 
 class AttemptStarted(Fact, frozen=True, kw_only=True):
@@ -45,14 +45,14 @@ class AttemptStarted(Fact, frozen=True, kw_only=True):
 class StepDone(Fact, frozen=True, kw_only=True):
     """A step returned; the value is its outcome."""
 
-    took: int  # microseconds
+    took: Integer  # microseconds
 
 
 class StepFailed(Fact, frozen=True, kw_only=True):
     """A step raised; the value is {"detail": its text}."""
 
     error: str  # qualified name of what was raised
-    took: int  # microseconds
+    took: Integer  # microseconds
 
 
 class ValueDrawn(Fact, frozen=True, kw_only=True):
@@ -64,17 +64,17 @@ class ValueDrawn(Fact, frozen=True, kw_only=True):
 class RaceWon(Fact, frozen=True, kw_only=True):
     """One of several calls finished first; the others may not begin any more."""
 
-    of: int  # how many raced
-    winner: int  # position of the winner, from 0
+    of: Integer  # how many raced
+    winner: Integer  # position of the winner, from 0
 
 
 class EvidenceTaken(Fact, frozen=True, kw_only=True):
     """A fact that effects may rest on, with the time until which they may; the value is the fact."""
 
     again: bool = False  # the gate took it again, with the same salt, so that equal values have equal digests
-    as_of: int  # microseconds UTC
+    as_of: Integer  # microseconds UTC
     evidence: str  # its name
-    until: int  # microseconds UTC
+    until: Integer  # microseconds UTC
 
 
 class GateJudged(Fact, frozen=True, kw_only=True):
@@ -87,7 +87,7 @@ class GateJudged(Fact, frozen=True, kw_only=True):
 class Reservation(Fact, frozen=True, kw_only=True):
     """What an intention takes of a ceiling, until it is settled."""
 
-    amount: int  # minor units
+    amount: Integer  # minor units
     scope: str  # "pay.amount/GBP/month/2026-11"
 
 
@@ -95,7 +95,7 @@ class EffectIntended(Fact, frozen=True, kw_only=True):
     """The run is about to touch the outside world, and says so first. The value is the request."""
 
     ask: str = ""  # id of the question whose answer this uses up
-    authority: int  # head seq of `remit:authority` that the judge saw
+    authority: Integer  # head seq of `remit:authority` that the judge saw
     business: str = ""  # digest of the business key that it holds
     effect: str  # declared name of the effect
     item: str = ""  # hash of the posted decision
@@ -109,7 +109,7 @@ class ValueLost(Fact, frozen=True, kw_only=True):
 
     code: str  # of the error: "value.refused"
     digest: str = ""  # hex SHA-256 of its bytes, where it had any
-    size: int = 0  # bytes, where it had any
+    size: Integer = 0  # bytes, where it had any
 
 
 class EffectSettled(Fact, frozen=True, kw_only=True):
@@ -120,7 +120,7 @@ class EffectSettled(Fact, frozen=True, kw_only=True):
     item: str = ""  # hash of the posted resolution, where a person ended the doubt
     lost: ValueLost | None = None  # it is done, and its outcome could not be stored
     state: Literal["ok", "failed", "did_not_happen"]
-    took: int = 0  # microseconds
+    took: Integer = 0  # microseconds
 
     @property
     def goes_on(self) -> bool:
@@ -141,11 +141,11 @@ class ApprovalAsked(Fact, frozen=True, kw_only=True):
     """A person is asked. The value is the request, with the salt that its intention will have."""
 
     ask: str  # random, single use; not a capability
-    authority: int  # head seq of `remit:authority`
+    authority: Integer  # head seq of `remit:authority`
     bound: Bound
     call: str  # name of the call that waits
     instead_of: str = ""  # the question that this one follows, whose answer is void
-    until: int  # microseconds UTC
+    until: Integer  # microseconds UTC
 
 
 class ApprovalVoided(Fact, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True):
     ask: str
     asked: str  # hash of the ApprovalAsked that was shown
     assurance: Literal["asserted", "session", "passkey"] = "asserted"  # how surely the decider was known
-    authority: int  # head seq of `remit:authority` that the roles were read at
+    authority: Integer  # head seq of `remit:authority` that the roles were read at
     choice: Literal["approve", "deny"]
     meaning: str  # what a yes or no to this means, as it was shown
     roles: list[str]  # that the decider held then, in order
@@ -211,16 +211,16 @@ class RunQuarantined(Fact, frozen=True, kw_only=True):
     """In `remit:incidents`: a run's journal did not verify. The value is {"detail": what was found}."""
 
     code: str
-    gen: int
+    gen: Integer
     lane: str = ""
     run: str
-    seq: int = 0
+    seq: Integer = 0
 
 
 class QuarantineLifted(Fact, frozen=True, kw_only=True):
     """In `remit:incidents`: the run's restored bytes verified and an operator said so."""
 
-    gen: int
+    gen: Integer
     run: str
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from remit.canonical import Integer
 from remit.facts.fact import Fact
 
 Period = Literal["effect", "run", "day", "month"]
@@ -20,7 +21,7 @@ class ApprovalPin(Fact, frozen=True, kw_only=True):
     immaterial: list[str] = []  # fields of the request that a yes does not depend on, in order
     predicate: str = ""  # qualified name of the function that says whether it is needed; "" means always
     roles: list[str]  # the decider holds one of these; in order
-    within: int  # microseconds from the asking
+    within: Integer  # microseconds from the asking
 
 
 class CeilingPin(Fact, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ class CeilingPin(Fact, frozen=True, kw_only=True):
 
     currency: str = ""
     field: str  # path in the request: "amount", "order.total"
-    max: int  # minor units
+    max: Integer  # minor units
     per: Period
 
 
@@ -49,7 +50,7 @@ class ContractPin(Fact, frozen=True, kw_only=True):
     resume: list[str]  # role names in order, or ["anyone"]
     risk: str  # low, medium, high
     version: str
-    window: int  # microseconds
+    window: Integer  # microseconds
 
 
 class PolicyPin(Fact, frozen=True, kw_only=True):
@@ -57,7 +58,7 @@ class PolicyPin(Fact, frozen=True, kw_only=True):
 
     approvals: dict[str, ApprovalPin] = {}  # by name of the effect
     ceilings: dict[str, list[CeilingPin]] = {}  # by name of the effect
-    evidence: dict[str, int] = {}  # microseconds that evidence of this name may be relied on, at most
+    evidence: dict[str, Integer] = {}  # microseconds that evidence of this name may be relied on, at most
     forbid: list[str] = []  # names of effects that nobody performs, in order
     version: str
-    windows: dict[str, int] = {}  # microseconds by risk class, at most
+    windows: dict[str, Integer] = {}  # microseconds by risk class, at most
