@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +12,8 @@ import apsw
 import pytest
 
 import remit
+from remit.store.protocol import Opening, RunRow
+from remit.store.sqlite import SqliteStore
 from tests.support.clock import MovedClock
 from tests.support.office import Office, answer, staffed
 from tests.support.till import Order, Till
@@ -237,3 +240,45 @@ async def test_what_followed_a_failure_out_of_an_asyncio_task_is_seen_out_of_a_g
         with pytest.raises(remit.StepError if way == "run.gather" else remit.DefinitionIncompatible):
             await rt.run(buying, id="r")
     assert (len(ours.arrived), theirs.calls) == (1, {"i-1": 1}), "nothing is paid twice"
+
+
+class Slow(SqliteStore):
+    """Somebody does `meanwhile` between the look at the directory and the commit that opens a run."""
+
+    meanwhile: Callable[[], Awaitable[object]] | None = None
+
+    async def open_run(self, opening: Opening) -> RunRow | None:
+        if self.meanwhile is not None and not opening.run.startswith("remit:"):
+            act, self.meanwhile = self.meanwhile, None
+            await act()
+        return await super().open_run(opening)
+
+
+async def test_a_run_is_opened_and_its_steps_run_under_a_role_that_was_revoked_in_that_moment(tmp_path: Path):
+    """docs/guarantees.md GATE-4: its effects are refused."""
+    ran: list[str] = []
+
+    @remit.step
+    async def look() -> None:
+        ran.append("look")
+
+    @remit.effect
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        ran.append("pay")
+        return "paid"
+
+    contract = remit.Contract(version="1", resume={"buyer"}, effects={"pay": remit.Rule()})
+
+    @remit.flow(contract=contract)
+    async def flow(run: remit.Run) -> None:
+        await run.step(look)
+        await run.effect(pay, {"amount": 1})
+
+    store = Slow(tmp_path / "a.db")
+    async with remit.open(store) as rt, remit.open(f"sqlite:///{tmp_path}/a.db") as other:
+        await rt.grant("agent:b", "buyer", by="user:root")
+        store.meanwhile = lambda: other.revoke("agent:b", "buyer", by="user:root")
+        outcome = await rt.run(flow, id="r", by="agent:b")
+        assert (outcome.status, outcome.code, ran) == ("failed", "resume_denied", ["look"])
+        with pytest.raises(remit.Refused):
+            await rt.run(flow, id="r-2", by="agent:b")

@@ -81,7 +81,7 @@ def read_document(data: bytes, path: str) -> tuple[PlainLedger, State, int]:
         raise StoreRefused(
             f"Nothing was changed: {path} is not a document of Remit's, or not a whole one: {exc}.",
             code="store.broken",
-            hint="Restore it from a backup, or give Remit a file of its own.",
+            hint="Restore it from a backup, or give Remit a file of its own; one of an unreleased version is not read.",
         ) from None
 
 
