@@ -136,14 +136,16 @@ async def test_what_a_probe_finds_is_the_outcome(storage: Storage, declared: dic
     assert (till.probed, len(till.arrived)) == (till.keys, 1)
 
 
-async def test_a_probe_that_finds_nothing_is_final_where_the_sink_dedupes(storage: Storage):  # proves: FX-2, FX-11
+async def test_a_probe_that_finds_nothing_is_leave_to_send_again_where_the_sink_dedupes(
+    storage: Storage,
+):  # proves: FX-2, FX-11
     till = Till()
     till.next(LOST)
     flow = paying(till.effect(**DEDUPES))
     async with storage.open() as rt:
         assert (await rt.run(flow, id="r")).value == [100]
         kinds = (await kinds_of(rt, "r"))[2:]
-    assert kinds == ["GateJudged", "EffectIntended", "EffectSettled"] * 2 + ["RunEnded"]
+    assert kinds == ["GateJudged", "EffectIntended"] * 2 + ["EffectSettled", "RunEnded"]
     assert len(till.keys) == 2 and len(set(till.keys)) == 1
 
 

@@ -14,6 +14,7 @@ question is gathered again, a bounded number of times.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 from remit.authority.gate import end_of, judge
 from remit.engine.boundary import asking
@@ -74,6 +75,8 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
             attempt.lost(exc)
         if not isinstance(passed, Parked):
             return passed
+        if wish.is_sent_again:
+            passed = replace(passed, words=f"{passed.words} {still_in_doubt(turn, wish)}")
         await attempt.parking.wait(passed, is_whole=wish.is_whole, since=since)
     words = f"What {wish.name} rests on moved {MOVES_MAX} times while it was judged; nothing was done."
     attempt.stop(Parked("gate", "authority.moving", words))
@@ -198,6 +201,15 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
     if verdict.decision == "abandon":
         turn.attempt.stop(_abandoned(turn, judged, words, wish.name))
     return await asking.revalidate(turn, wish, judged, words)
+
+
+def still_in_doubt(turn: Turn, wish: Wish) -> str:
+    """What can be done about a call that would be sent again, and is not now."""
+    key = turn.attempt.boundary.effects[wish.name].intended.key
+    return (
+        f"Nobody knows whether {wish.name}, sent before under key {key}, happened; "
+        "a person who found out says so with `remit resolve`."
+    )
 
 
 def _abandoned(turn: Turn, judged: GateJudged, words: str, name: str | None = None) -> Ended:

@@ -5,15 +5,16 @@
     resend              it is sent again under the same key, which the other side deduplicates
     ask                 the run waits for a person
 
-"It did not land" permits a new call only where that is final: the other side deduplicates, so that
-a late first request does nothing beside a second; or it fences and the probe raised the fence above
-the first; or the attempt that sent it is proven dead and the time is over in which what it sent may
-still land. Otherwise a person decides. Never is a second call made in silence.
+"It did not land" ends a doubt only where that is final: the other side fences and the probe raised
+the fence above the first request; or the worker that sent it is proven dead, and the time is over
+in which what it sent may still land. Where the other side deduplicates it is leave to send again,
+and no more: a late first request does nothing beside a second under this key, and may well land
+where no second one follows. Otherwise a person decides. Never is a second call made in silence.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from remit.authority.durations import MICROSECOND
 from remit.engine.boundary.crossing import look_again
@@ -29,6 +30,8 @@ from remit.errors import Moved
 from remit.facts.calls import EffectView
 
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
+
+_NOT_LANDED = "the probe found nothing, but what was sent may still land"
 
 
 async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
@@ -50,10 +53,10 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         why = await _probe(turn, wish, view)
         if attempt.boundary.effects[wish.name].settled is not None:
             return False
+        if why == _NOT_LANDED and effect.sink == "dedupes" and _may_send_again(turn, wish):
+            return _sends_again(wish)
     elif is_due_again(turn, wish, view):
-        wish.times_sent_again += 1
-        wish.is_sent_again = True
-        return True
+        return _sends_again(wish)
     elif told := attempt.boundary.last_word(view):
         why = f"{told.by} said what became of it, and may not say so any more"
     if view.intended.key in turn.host.outstanding:
@@ -67,7 +70,7 @@ def is_due_again(turn: Turn, wish: Wish, view: EffectView) -> bool:
     effect = wish.effect
     if not isinstance(effect, Effect) or effect.doubt != "resend" or not _is_same_other_side(effect, view):
         return False
-    return wish.times_sent_again < RESENDS_MAX and turn.attempt.settles_for is None
+    return _may_send_again(turn, wish)
 
 
 def is_probed(wish: Wish, view: EffectView) -> bool:
@@ -76,6 +79,18 @@ def is_probed(wish: Wish, view: EffectView) -> bool:
     if not isinstance(effect, Effect) or effect.doubt != "probe" or not _is_same_other_side(effect, view):
         return False
     return view.intention not in wish.probed
+
+
+def _may_send_again(turn: Turn, wish: Wish) -> bool:
+    """Whether this attempt sends it once more, where the other side deduplicates."""
+    return wish.times_sent_again < RESENDS_MAX and turn.attempt.settles_for is None
+
+
+def _sends_again(wish: Wish) -> Literal[True]:
+    """Nothing is settled or given back by that, and it is judged anew."""
+    wish.times_sent_again += 1
+    wish.is_sent_again = True
+    return True
 
 
 def _is_same_other_side(effect: Effect[Any], view: EffectView) -> bool:
@@ -96,7 +111,7 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
         return ""
     if isinstance(said, NotLanded):
         if not await _is_final(turn, wish, view):
-            return "the probe found nothing, but what was sent may still land"
+            return _NOT_LANDED
         await settle(
             turn, wish, Answered("did_not_happen", None, DidNotHappen("the probe found nothing"), 0), found="probe"
         )
@@ -108,11 +123,11 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
 
 
 async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
-    """Whether "not landed" stays so."""
+    """Whether "not landed" stays so, and nothing that holds for it is needed any more."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Effect)
-    if effect.sink == "dedupes":
-        return True
+    if view.intention in turn.host.outstanding:
+        return False  # its call has not returned in this process
     if effect.is_probe_fenced and view.attempt < attempt.lease.epoch:
         return True  # the probe told the other side this epoch: a late request of the sender's is refused from then on
     if effect.lands_within is None or attempt.writer.earliest() <= view.at + effect.lands_within // MICROSECOND:

@@ -176,8 +176,9 @@ async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> 
     wish.calls += 1
     try:
         answered = await touch(turn, effect, permit)
-        wish.is_sent_again = False
-        if answered.state == "doubt":
+        was_sent_before, wish.is_sent_again = wish.is_sent_again, False
+        if answered.state == "doubt" or (answered.state == "did_not_happen" and was_sent_before):
+            # Of one that was sent before it is known only that this time nothing was.
             wish.doubt = answered.error
             return None
         # A crash here leaves the intention alone: in doubt, and found out as declared.

@@ -75,7 +75,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         _frame(turn, authority),
         answer=_answer(authority, boundary, wish, bound, own),
         ceilings=ceilings,
-        doubts=[name for name in boundary.in_doubt if name != wish.name and name not in turn.attempt.under_way],
+        doubts=[name for name in _doubts_before(boundary, wish) if name not in turn.attempt.under_way],
         effect=crossing,
         evidence=evidence,
         forbidden=rules.forbidden,
@@ -224,6 +224,14 @@ def _key(turn: Turn, wish: Wish, request: str) -> str:
     identity = turn.attempt.view.identity
     told = [identity.ledger, identity.tenant, identity.run, identity.gen, wish.name, request]
     return sha256(_KEY_TAG + encode(told)).hexdigest()
+
+
+def _doubts_before(boundary: Boundary, wish: Wish) -> list[str]:
+    """Other doubts, before which nothing new begins. Two that are sent again would wait for each other for ever."""
+    doubts = boundary.in_doubt
+    if wish.is_sent_again and wish.name in doubts:
+        return doubts[: doubts.index(wish.name)]
+    return [name for name in doubts if name != wish.name]
 
 
 def _own(wish: Wish, own: EffectView | None) -> Literal["", "ok", "failed", "in_doubt"]:

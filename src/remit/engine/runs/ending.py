@@ -136,7 +136,8 @@ def _parked_status(halt: Parked) -> Status:
 def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
     names = ", ".join(attempt.boundary.in_doubt)
     then = "" if after is None else f" When that is known the run ends as {after.status}: {after.words}"
-    return Parked("doubt", "effect.in_doubt", f"Nobody knows whether {names} happened.{then}")
+    told = f"Nobody knows whether {names} happened; a person who found out says so with `remit resolve`."
+    return Parked("doubt", "effect.in_doubt", f"{told}{then}")
 
 
 def _undone(attempt: Attempt) -> Parked | None:

@@ -1,0 +1,151 @@
+"""Doubts that "it did not land" does not end: what was sent may still land, so what holds for it goes on holding."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.office import ROOT
+from tests.support.till import OPEN, Order, Receipt, Till, find_out, kinds_of, paying
+
+LOST = ConnectionError("no answer")
+DEDUPES = {"doubt": "probe", "sink": "dedupes", "business_key": "invoice"}
+BUYER = "agent:buyer"
+PER_DAY = remit.Contract(
+    version="1",
+    resume={"buyer"},
+    effects={"pay": remit.Rule(ceiling=remit.Ceiling("amount", max=150, per="day"))},
+)
+
+
+async def cancel(rt: remit.Runtime) -> None:
+    await rt.cancel("r", by=ROOT, reason="the wrong supplier")
+
+
+async def disable(rt: remit.Runtime) -> None:
+    await rt.disable(BUYER, by=ROOT)
+
+
+async def cut(rt: remit.Runtime) -> None:
+    await rt.set_policy({"version": "1", "ceilings": {"pay.amount": 50}}, by=ROOT)
+
+
+@pytest.mark.parametrize("stop", [cancel, disable, cut])
+async def test_what_may_still_land_keeps_its_key_and_its_room_where_nothing_is_sent_again(
+    storage: Storage, stop: Callable[[remit.Runtime], Awaitable[None]]
+):  # proves: FX-2, FX-11, FX-12
+    """The other side deduplicates by this run's key, and by no other: what another run pays is a second payment."""
+    till = Till()
+    till.next(LOST)
+    till.probe_says = LOST
+    flow = paying(till.effect(**DEDUPES), contract=PER_DAY)
+    async with storage.open() as rt:
+        for principal in (BUYER, "agent:other"):
+            await rt.grant(principal, "buyer", by=ROOT)
+        assert (await rt.run(flow, id="r", by=BUYER)).status == "in_doubt"
+        till.probe_says = None
+        await stop(rt)
+        for _ in range(2):
+            outcome = await rt.run(flow, id="r", by=BUYER)
+            assert outcome.status == "in_doubt" and "remit resolve" in outcome.reason
+        other = paying(till.effect(**DEDUPES), contract=PER_DAY)
+        refused = await rt.run(other, id="r-2", by="agent:other")
+        assert refused.status == "failed" and "ceiling" in refused.reason and "held by r pay" in refused.reason
+        (effect,) = await rt.effects("r")
+        assert (effect.state, effect.calls, len(till.arrived)) == ("in_doubt", 1, 1)
+        till.pay(till.keys[0], Order())  # it lands late
+        await find_out(rt, "r", "ok", {"number": 1, "amount": 100})
+        assert (await rt.run(flow, id="r", by=BUYER)).status != "in_doubt"
+    assert till.times == [1]
+
+
+async def test_that_a_second_call_sent_nothing_says_nothing_of_the_first(storage: Storage):  # proves: FX-2, FX-11
+    till = Till()
+    till.next(LOST, remit.DidNotHappen("no connection"))
+    flow = paying(till.effect(doubt="resend", sink="dedupes", business_key="invoice"))
+    async with storage.open() as rt:
+        outcome = await rt.run(flow, id="r")
+        assert outcome.status == "in_doubt" and "no connection" in outcome.reason
+        assert "EffectSettled" not in await kinds_of(rt, "r")
+        assert (await rt.run(flow, id="r")).value == [100]
+    assert len(set(till.keys)) == 1
+
+
+async def test_no_fence_ends_a_doubt_whose_call_has_not_returned_here(storage: Storage):  # proves: FX-2, FX-9
+    let_go, is_over, paid = threading.Event(), threading.Event(), list[str]()
+
+    async def find(order: Order, *, key: str, epoch: int) -> Any:
+        return remit.Landed(Receipt(number=1, amount=order.amount)) if key in paid else remit.NotLanded()
+
+    @remit.effect(doubt="probe", probe=find, sink="fences", timeout=timedelta(milliseconds=50))
+    def pay(order: Order, *, key: str, epoch: int) -> Receipt:
+        assert let_go.wait(30)
+        paid.append(key)
+        is_over.set()
+        return Receipt(number=1, amount=order.amount)
+
+    async with storage.open() as rt:
+        try:
+            for _ in range(2):
+                outcome = await rt.run(paying(pay), id="r")
+                assert outcome.status == "in_doubt" and "has not returned" in outcome.reason
+        finally:
+            let_go.set()
+            assert await asyncio.to_thread(is_over.wait, 30)
+        assert (await rt.run(paying(pay), id="r")).value == [100]
+    assert len(paid) == 1
+
+
+def together(till: Till) -> Callable[[str, Order], Any]:
+    """Loses its answer when two of them are under way, that of the first one first."""
+
+    async def lose(key: str, order: Order) -> None:
+        if len(till.arrived) == 2:
+            till.let_go.set()
+            for _ in range(20):
+                await asyncio.sleep(0)
+        await till.let_go.wait()
+        raise LOST
+
+    return lose
+
+
+async def test_two_that_are_sent_again_do_not_wait_for_each_other(storage: Storage):  # proves: FX-2, FX-11
+    till = Till()
+    till.next(together(till), together(till))
+    pay = till.effect(doubt="resend", sink="dedupes")
+
+    @remit.flow(contract=OPEN)
+    async def both(run: remit.Run) -> list[int]:
+        one, other = Order(invoice="one"), Order(invoice="other")
+        return [receipt.amount for receipt in await run.gather(run.effect(pay, one), run.effect(pay, other))]
+
+    async with storage.open() as rt:
+        assert (await rt.run(both, id="r")).value == [100, 100]
+    assert (till.times, till.calls) == ([1, 1], {"one": 2, "other": 2})
+
+
+async def test_one_that_is_sent_again_waits_for_an_earlier_doubt(storage: Storage):  # proves: FX-2, FX-11
+    till = Till()
+    till.next(together(till), together(till))
+    tell, pay = till.effect("tell"), till.effect(doubt="resend", sink="dedupes")
+
+    @remit.flow(contract=OPEN)
+    async def both(run: remit.Run) -> list[int]:
+        calls = run.effect(tell, Order(invoice="one")), run.effect(pay, Order(invoice="other"))
+        return [receipt.amount for receipt in await run.gather(*calls)]
+
+    async with storage.open() as rt:
+        outcome = await rt.run(both, id="r")
+        assert outcome.status == "in_doubt" and "remit resolve" in outcome.reason
+        assert till.calls == {"one": 1, "other": 1}
+        await find_out(rt, "r", "ok", {"number": 1, "amount": 100}, call="tell")
+        assert (await rt.run(both, id="r")).value == [100, 100]
+    assert till.calls == {"one": 1, "other": 2}
