@@ -12,6 +12,7 @@ import pytest
 
 import remit
 from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
 from tests.support.office import ROOT
 from tests.support.till import OPEN, Order, Receipt, Till, find_out, kinds_of, paying
 
@@ -149,3 +150,55 @@ async def test_one_that_is_sent_again_waits_for_an_earlier_doubt(storage: Storag
         await find_out(rt, "r", "ok", {"number": 1, "amount": 100}, call="tell")
         assert (await rt.run(both, id="r")).value == [100, 100]
     assert till.calls == {"one": 1, "other": 2}
+
+
+MINUTE = timedelta(minutes=1)
+
+
+async def test_the_time_to_land_is_counted_from_when_the_sender_was_proven_dead(
+    database: Storage, clock: MovedClock
+):  # proves: FX-2, FX-5
+    """It may have worked at it for long before it sent: when it intended to says nothing of when it sent."""
+    till = Till()
+    till.next(LOST)
+    flow = paying(till.effect(doubt="probe", lands_within=MINUTE))
+    async with database.open(clock=clock) as rt:
+        outcome = await rt.run(flow, id="r")
+        assert outcome.status == "in_doubt" and "is proven dead, which it is not" in outcome.reason
+    clock.move(timedelta(hours=1))
+    for _ in range(2):
+        async with database.open(clock=clock) as rt:
+            outcome = await rt.run(flow, id="r")
+            assert outcome.status == "in_doubt" and "may still land until 2026-01-05 10:01:00 UTC" in outcome.reason
+            clock.move(MINUTE / 2)
+    clock.move(timedelta(microseconds=1))
+    async with database.open(clock=clock) as rt:
+        assert (await rt.run(flow, id="r")).value == [100]
+        dead = [each.dead for each in (await rt.show("r")).view.attempts]
+    assert ([len(each) for each in dead], len(till.arrived)) == ([0, 1, 0], 2)
+
+
+async def test_a_death_is_written_down_where_nothing_else_is_new(
+    database: Storage, clock: MovedClock
+):  # proves: FX-2, FX-5
+    till = Till()
+    till.next(LOST)
+    till.probe_says = OSError("the bank's query is down")
+    flow = paying(till.effect(doubt="probe", lands_within=MINUTE))
+    async with database.open(clock=clock) as rt:
+        await rt.run(flow, id="r")
+        known = await rt.run(flow, id="r")
+    for entries in (2, 0):
+        before = await kinds_of_stored(database, "r")
+        async with database.open(clock=clock) as rt:
+            assert (await rt.run(flow, id="r")).reason == known.reason
+        assert len(await kinds_of_stored(database, "r")) == len(before) + entries
+    clock.move(2 * MINUTE)
+    till.probe_says = None
+    async with database.open(clock=clock) as rt:
+        assert (await rt.run(flow, id="r")).value == [100]
+
+
+async def kinds_of_stored(storage: Storage, run: str) -> list[str]:
+    async with storage.open() as rt:
+        return await kinds_of(rt, run)

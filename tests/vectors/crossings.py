@@ -234,7 +234,7 @@ def _doubted() -> Journal:
     settled = kinds.EffectSettled(error="DidNotHappen", found="person", item=item, state="did_not_happen")
     p.w.add(settled, name=call, value=b'{"detail":"user:dora said so"}')
     p.send(call, b'"hello"')
-    p.w.attempt(3, "4713-c3")
+    p.w.attempt(3, "4713-c3", "4712-b2")
     p.w.add(kinds.EffectSettled(found="probe", state="ok"), name=call, value=b'"sent"')
     p.send("send#2", b'"bye"')
     lost = kinds.EffectSettled(lost=kinds.ValueLost(code="value.refused"), state="ok", took=9)

@@ -22,7 +22,7 @@ BODIES: dict[str, dict[str, str]] = {
         "tools": "map of text = {}",
         "window_end": "integer",
     },
-    "AttemptStarted": {"contract": "text", "version": "text", "worker": "text"},
+    "AttemptStarted": {"contract": "text", "dead": "list of text = []", "version": "text", "worker": "text"},
     "StepDone": {"took": "integer"},
     "StepFailed": {"error": "text", "took": "integer"},
     "ValueDrawn": {"source": "one of now|random|uuid"},

@@ -27,9 +27,9 @@ class Writer:
         self.add(opened, value=given)
         self._post = Pen(self.identity, lane="post", by="user:dana", epoch=0, head=self._main.head, seq=0)
 
-    def attempt(self, epoch: int, worker: str) -> None:
+    def attempt(self, epoch: int, worker: str, *dead: str) -> None:
         self._main = self._pen(epoch, self._main.head, self._main.seq)
-        self.add(kinds.AttemptStarted(contract="c0" * 32, version="1", worker=worker))
+        self.add(kinds.AttemptStarted(contract="c0" * 32, dead=list(dead), version="1", worker=worker))
 
     def add(self, fact: Fact, *, name: str | None = None, value: bytes | None = None, salt: bytes | None = None) -> str:
         """An entry of lane `main`; its hash."""

@@ -38,6 +38,7 @@ class AttemptStarted(Fact, frozen=True, kw_only=True):
     """A worker's turn began, under a higher epoch than every earlier one."""
 
     contract: str  # digest of the contract that this attempt's code declares
+    dead: list[str] = []  # workers that left a call in doubt and are proven dead from here on, in order
     version: str  # of that contract
     worker: str
 

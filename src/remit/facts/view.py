@@ -72,6 +72,7 @@ class RunView:
     epoch: int = 0
     attempts: list[AttemptStarted] = field(default_factory=list)
     workers: dict[int, str] = field(default_factory=dict)  # by epoch
+    dead: dict[str, int] = field(default_factory=dict)  # workers, by when they were proven dead, microseconds UTC
     calls: dict[str, Recorded] = field(default_factory=dict)  # by name, in the order of completion
     parked: RunParked | None = None  # why it waits; None while it does not
     ended: RunEnded | None = None
@@ -157,6 +158,8 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         assert isinstance(fact, AttemptStarted)
         view.attempts.append(fact)
         view.workers[header.epoch] = fact.worker
+        for worker in fact.dead:
+            view.dead.setdefault(worker, header.at)
     elif header.epoch != view.epoch:
         raise _illegal(view, entry, f"written under epoch {header.epoch} in an attempt of epoch {view.epoch}")
     elif isinstance(fact, StepDone):  # the commonest, and none of the boundary's business but for what may follow

@@ -17,11 +17,11 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from remit.authority.durations import MICROSECOND
+from remit.authority.moments import datetime_of
 from remit.engine.boundary.crossing import look_again
 from remit.engine.boundary.port import Answered, ask_outside
 from remit.engine.boundary.settling import settle, take_word
 from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
-from remit.engine.process.admit import is_holder_dead
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -31,6 +31,7 @@ from remit.facts.calls import EffectView
 
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
 
+_DATED_MAX = 253_402_300_799_000_000  # the end of the year 9999
 _NOT_LANDED = "the probe found nothing, but what was sent may still land"
 
 
@@ -55,6 +56,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
             return False
         if why == _NOT_LANDED and effect.sink == "dedupes" and _may_send_again(turn, wish):
             return _sends_again(wish)
+        why += _how_long(turn, wish, view) if why == _NOT_LANDED else ""
     elif is_due_again(turn, wish, view):
         return _sends_again(wish)
     elif told := attempt.boundary.last_word(view):
@@ -110,7 +112,7 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
         turn.attempt.parking.wake()
         return ""
     if isinstance(said, NotLanded):
-        if not await _is_final(turn, wish, view):
+        if not _is_final(turn, wish, view):
             return _NOT_LANDED
         await settle(
             turn, wish, Answered("did_not_happen", None, DidNotHappen("the probe found nothing"), 0), found="probe"
@@ -122,7 +124,7 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
     return f"the probe gave {type(said).__name__}, which is neither Landed nor NotLanded"
 
 
-async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
+def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
     """Whether "not landed" stays so, and nothing that holds for it is needed any more."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Effect)
@@ -130,12 +132,32 @@ async def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
         return False  # its call has not returned in this process
     if effect.is_probe_fenced and view.attempt < attempt.lease.epoch:
         return True  # the probe told the other side this epoch: a late request of the sender's is refused from then on
-    if effect.lands_within is None or attempt.writer.earliest() <= view.at + effect.lands_within // MICROSECOND:
-        return False
-    if view.attempt == attempt.lease.epoch:
-        return False  # this very attempt sent it, and lives
-    sender = attempt.view.worker_of(view.attempt)
-    return sender is not None and sender != turn.host.worker and await is_holder_dead(turn.host, sender)
+    until = _lands_until(turn, wish, view)
+    return until is not None and attempt.writer.earliest() > until
+
+
+def _lands_until(turn: Turn, wish: Wish, view: EffectView) -> int | None:
+    """Until when what was sent may land, microseconds UTC; None where nobody knows that.
+
+    Not from the intention on: its sender may have worked at it for long before it sent, so the time is counted from
+    when the journal first says that it is dead.
+    """
+    effect, known = wish.effect, turn.attempt.view
+    assert isinstance(effect, Effect)
+    dead_at = known.dead.get(known.worker_of(view.attempt) or "")
+    return None if effect.lands_within is None or dead_at is None else dead_at + effect.lands_within // MICROSECOND
+
+
+def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:
+    """For how long what was sent may still land, where the effect says that of its other side."""
+    effect = wish.effect
+    assert isinstance(effect, Effect)
+    if effect.lands_within is None:
+        return ""
+    until = _lands_until(turn, wish, view)
+    if until is None:
+        return f" for {effect.lands_within} once its sender is proven dead, which it is not"
+    return f" until {datetime_of(min(until, _DATED_MAX)):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _in_doubt(wish: Wish, view: EffectView, why: str) -> Parked:

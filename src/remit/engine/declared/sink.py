@@ -214,7 +214,8 @@ def effect(
     The function takes the request and `key` (and `epoch`, if it has such a parameter, for sinks that fence).
     probe: takes the same and returns `Landed(outcome)` or `NotLanded()`; whatever else it does, the doubt stays. Where
         the sink fences, "not landed" is final only from a probe that takes `epoch` and raises the fence by it.
-    lands_within: the longest that a request under way may take to land once its sender is dead.
+    lands_within: the longest that a request under way may take to land once its sender is dead; counted from the first
+        turn that proved that it is.
     business_key: field of the request that no two runs may use ("invoice"). version, connector: of what it talks to;
         an approval is bound to both. timeout: of one call; after it the effect is in doubt. A probe has thirty seconds.
     Raises DeclarationRefused (`effect.doubt`, `.probe`, `.sink`, `.reversal`, `.parameters` ...), NotBuilt for `undo`.

@@ -169,5 +169,12 @@ async def is_holder_dead(host: Host, worker: str) -> bool:
     return known is not None and is_proven_dead(known)
 
 
+async def newly_dead(host: Host, view: RunView) -> tuple[str, ...]:
+    """Workers that left a call in doubt and are proven dead for the first time: what they sent lands from now on."""
+    senders = {view.worker_of(view.boundary.effects[name].attempt) for name in view.boundary.in_doubt}
+    unknown = sorted(sender for sender in senders - {host.worker, *view.dead} if sender is not None)
+    return tuple([sender for sender in unknown if await is_holder_dead(host, sender)])
+
+
 def _who(by: str, behalf: str | None) -> str:
     return f"{by} for {behalf}" if behalf else by

@@ -19,7 +19,7 @@ from typing import Any
 
 from remit.clock import monotonic_ms
 from remit.engine.declared.flow import Flow
-from remit.engine.process.admit import Found, Order, is_holder_dead, open_run
+from remit.engine.process.admit import Found, Order, is_holder_dead, newly_dead, open_run
 from remit.engine.process.host import Host
 from remit.facts.view import RunView
 from remit.store.protocol import Claim, RunRow
@@ -36,6 +36,7 @@ class Taken:
     view: RunView
     sent_ms: int
     is_new: bool = False
+    dead: tuple[str, ...] = ()
 
 
 class Taker:
@@ -57,6 +58,7 @@ class Taker:
         """Hold a run as it was found. Its row, where somebody else holds it or took it since; None where it moved."""
         host, row = self._host, found.row
         assert row.run == self._run
+        dead = await newly_dead(host, found.view)
         sent_ms = monotonic_ms()
         # With the turn being ours, a lease of our own is one that an earlier attempt could not give back.
         is_gone = row.worker is not None and (row.worker == host.worker or await is_holder_dead(host, row.worker))
@@ -65,7 +67,7 @@ class Taker:
         if held is None:
             return row
         if (held.head, held.post_head) == (row.head, row.post_head):
-            return Taken(held, found.view, sent_ms)
+            return Taken(held, found.view, sent_ms, dead=dead)
         await host.store.release(held.run_key, held.epoch)  # somebody appended since: what was verified is not all
         return None
 

@@ -109,7 +109,9 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
 async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | Again:
     """One attempt under a lease that was just granted."""
     run_key = taken.row.run_key
-    started = AttemptStarted(contract=flow.terms.digest, version=flow.contract.version, worker=host.worker)
+    started = AttemptStarted(
+        contract=flow.terms.digest, dead=list(taken.dead), version=flow.contract.version, worker=host.worker
+    )
     attempt: Attempt | None = None
     try:
         async with held(host, taken, started, main=main_task(flow)) as attempt:

@@ -119,7 +119,7 @@ async def _park(attempt: Attempt, halt: Parked) -> Outcome | Again:
     view, words = attempt.view, detail(halt.words)
     outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.waits_for)
     is_news = view.parked is None or (view.parked.waits_for, view.parked.code) != (halt.waits_for, halt.code)
-    if attempt.writer.has_written or is_news or view.last_value != words:
+    if attempt.has_news or is_news or view.last_value != words:
         fact = RunParked(code=halt.code, waits_for=halt.waits_for)
         try:
             await attempt.end(fact, words)
@@ -176,7 +176,7 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> O
     attempt.reopen_to_end()
     before = view.parked
     is_news = before is None or (before.waits_for, before.code, view.last_value) != (waits_for, why.code, words)
-    if attempt.writer.has_written or is_news:  # a word that it took up left the run running
+    if attempt.has_news or is_news:  # a word that it took up left the run running
         return await _park_unless_cancelled(turn, RunParked(code=why.code, waits_for=waits_for), words)
     return None
 

@@ -23,7 +23,7 @@ async def end_unattended(host: Host, taken: Taken) -> Outcome | Again:
     cancel = taken.view.boundary.cancel
     assert cancel is not None
     pinned = taken.view.opened.contract
-    started = AttemptStarted(contract=digest(pinned), version=pinned.version, worker=host.worker)
+    started = AttemptStarted(contract=digest(pinned), dead=list(taken.dead), version=pinned.version, worker=host.worker)
     async with held(host, taken, started, main=None) as attempt:
         if attempt.boundary.in_doubt:
             with suppress(AuthorityUnreadable):  # then nobody's word counts, and the run waits in doubt

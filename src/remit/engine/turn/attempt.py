@@ -56,6 +56,7 @@ class Attempt:
         "ridden",
         "run_id",
         "settles_for",
+        "tells_death",
         "times_too_late",
         "unasked",
         "unbegun",
@@ -81,6 +82,7 @@ class Attempt:
         self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
+        self.tells_death = False  # its first entry says who is dead, and is written whatever else it finds
         self.has_opened = False  # the run was opened for this turn, by whoever has its outcome from it
         self.failed = {c.name for c in calls if c.may_run_again}
         self.ridden = {c.name: c for c in calls if c.is_ridden}
@@ -89,7 +91,9 @@ class Attempt:
 
     def start(self, fact: AttemptStarted) -> None:
         """Begin the turn. Nothing is written until there is something to write."""
-        self.writer.start(fact)
+        at = self.writer.start(fact)
+        self.tells_death = bool(fact.dead)
+        self.view.dead |= dict.fromkeys(fact.dead, at)
 
     async def recall(self, name: str, kind: CallKind) -> Recorded | None:
         """What the journal has for this call; None once its body may begin. Raises AttemptClosed.
@@ -184,6 +188,11 @@ class Attempt:
         self.check_held()
         if self.halted is not None:
             raise AttemptClosed
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it wrote something, or has something to write whatever it finds."""
+        return self.writer.has_written or self.tells_death
 
     @property
     def is_open(self) -> bool:

@@ -107,10 +107,17 @@ class JournalWriter:
         kind = type(fact).__name__
         return Draft(kind, kinds.write(fact), name, value, salt, self._date(kind), fact)
 
-    def start(self, fact: Fact) -> None:
-        """Begin the turn. Nothing is written until there is something to write."""
-        self._riding.append(self.draft(fact))
+    def start(self, fact: kinds.AttemptStarted) -> int:
+        """Begin the turn; its time. Nothing is written until there is something to write.
+
+        One that tells of a death states the latest time, because what the dead one sent may land for a while from then.
+        """
+        draft = self.draft(fact)
+        if fact.dead:
+            draft = draft._replace(at=self.now())
+        self._riding.append(draft)
         self._move = RUNNING
+        return draft.at
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Let an entry wait for the next append; of a kind that the boundary need not hear of. Raises ClockJumped."""

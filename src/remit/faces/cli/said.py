@@ -140,9 +140,15 @@ def _opened(one: Line) -> Told:
     return ("a journal of Remit's own begins", True) if is_own else ("", False)
 
 
+def _started(one: Line) -> Told:
+    dead = one.body.get("dead", ())
+    told = f"; proven dead: {', '.join(dead)}" if dead else ""
+    return f"worker {one.body['worker']}, attempt {one.epoch}{told}", True
+
+
 SAID: dict[str, Callable[[Line], Told]] = {
     "RunOpened": _opened,
-    "AttemptStarted": lambda one: (f"worker {one.body['worker']}, attempt {one.epoch}", True),
+    "AttemptStarted": _started,
     "StepDone": _took,
     "StepFailed": _words("{error}"),
     "RaceWon": lambda one: (f"call {one.body['winner'] + 1} of {one.body['of']} was first", False),
