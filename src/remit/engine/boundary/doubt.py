@@ -128,7 +128,7 @@ def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
     """Whether "not landed" stays so, and nothing that holds for it is needed any more."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Effect)
-    if view.intention in turn.host.outstanding:
+    if view.intended.key in turn.host.outstanding:
         return False  # its call has not returned in this process
     if effect.is_probe_fenced and view.attempt < attempt.lease.epoch:
         return True  # the probe told the other side this epoch: a late request of the sender's is refused from then on
