@@ -203,7 +203,7 @@ async def test_no_function_is_called_without_a_permit_of_this_judgement_once(): 
 
         async def inside(order: Order, *, key: str) -> int:
             view = turn.attempt.boundary.effects["inside"]
-            given = Permit("inside", view.intention, view.attempt, key)
+            given = Permit("inside", view.intention, view.attempt, key, 2**53)
             await try_with(given)  # used up by the very call that we are in
             for forged in (
                 replace(given, epoch=given.epoch + 1),
@@ -214,10 +214,10 @@ async def test_no_function_is_called_without_a_permit_of_this_judgement_once(): 
                 await try_with(forged)
             return 1
 
-        await try_with(Permit("pay", "0" * 64, 1, "k"))
+        await try_with(Permit("pay", "0" * 64, 1, "k", 2**53))
         await run.effect(remit.effect(inside), Order())
         view = turn.attempt.boundary.effects["inside"]
-        settled = Permit("inside", view.intention, view.attempt, view.intended.key)
+        settled = Permit("inside", view.intention, view.attempt, view.intended.key, 2**53)
         turn.permits.add(settled)
         await try_with(settled)
 

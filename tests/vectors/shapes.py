@@ -41,7 +41,7 @@ BODIES: dict[str, dict[str, str]] = {
     },
     "EffectSettled": {
         "error": 'text = ""',
-        "found": 'one of |person|probe = ""',
+        "found": 'one of |person|probe|unsent = ""',
         "item": 'text = ""',
         "lost": "lost value or null = null",
         "state": "one of did_not_happen|failed|ok",

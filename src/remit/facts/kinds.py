@@ -117,7 +117,7 @@ class EffectSettled(Fact, frozen=True, kw_only=True):
     """The outside world answered; the value is the outcome, or {"detail": why, in words}."""
 
     error: str = ""  # qualified name of what was raised
-    found: Literal["", "probe", "person"] = ""  # how a doubt was ended; "" where there was none
+    found: Literal["", "probe", "person", "unsent"] = ""  # how that is known, where its call did not say so
     item: str = ""  # hash of the posted resolution, where a person ended the doubt
     lost: ValueLost | None = None  # it is done, and its outcome could not be stored
     state: Literal["ok", "failed", "did_not_happen"]
@@ -125,7 +125,7 @@ class EffectSettled(Fact, frozen=True, kw_only=True):
 
     @property
     def goes_on(self) -> bool:
-        """Whether its call is judged anew, unseen by the flow: a doubt that ended in "did not happen"."""
+        """Whether its call is judged anew, unseen by the flow: a doubt that ended so, or a call that never began."""
         return self.state == "did_not_happen" and bool(self.found)
 
 

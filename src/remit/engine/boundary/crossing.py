@@ -140,9 +140,18 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
     marks = (*closed, *_marks(turn, wish, question, intended))
     await write(turn, wish, [*void, judged, draft], conditions_of(turn, question, marks))
     attempt.under_way.add(wish.name)
-    permit = Permit(wish.name, boundary.effects[wish.name].intention, attempt.lease.epoch, intended.key)
+    intention, epoch = boundary.effects[wish.name].intention, attempt.lease.epoch
+    permit = Permit(wish.name, intention, epoch, intended.key, _holds_until(question, intended))
     turn.permits.add(permit)
     return permit
+
+
+def _holds_until(question: Question, intended: EffectIntended) -> int:
+    """Until when what let it pass holds: a commit may wait for a file or a server, and come back late."""
+    times = [question.window_end, *(basis.until for basis in question.evidence)]
+    if intended.ask and question.answer is not None:
+        times.append(question.answer.until)
+    return min(times)
 
 
 def _unneeded(turn: Turn, wish: Wish, used: str) -> tuple[list[Draft], list[Mark]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -157,7 +158,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
         assert isinstance(permit, Permit)
         told = await _call(turn, wish, effect, permit)
         if told is None:
-            continue  # in doubt
+            continue  # in doubt, or never begun
         settled, value = told
         attempt.parking.wake()
         if settled.state == "did_not_happen":
@@ -172,14 +173,17 @@ def _check_not_too_often(turn: Turn, wish: Wish) -> None:
 
 
 async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> tuple[EffectSettled, bytes] | None:
-    """One call and its settlement; None where it leaves a doubt."""
+    """One call and its settlement; None where it leaves a doubt, or never began and is judged anew."""
     wish.calls += 1
     try:
         answered = await touch(turn, effect, permit)
         was_sent_before, wish.is_sent_again = wish.is_sent_again, False
-        if answered.state == "doubt" or (answered.state == "did_not_happen" and was_sent_before):
+        if answered.state == "doubt" or (answered.state in ("did_not_happen", "unsent") and was_sent_before):
             # Of one that was sent before it is known only that this time nothing was.
             wish.doubt = answered.error
+            return None
+        if answered.state == "unsent":
+            await settle(turn, wish, replace(answered, state="did_not_happen"), found="unsent")
             return None
         # A crash here leaves the intention alone: in doubt, and found out as declared.
         return await settle(turn, wish, answered)

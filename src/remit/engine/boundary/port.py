@@ -2,12 +2,15 @@
 
 A permit is given by the crossing when judgement and intention are durable. It is good once, for
 this intention, in this attempt, under this epoch. Ownership is looked at once more before the
-body: a worker that was frozen past its lease begins nothing.
+body, and so is the time: a worker that was frozen past its lease begins nothing, and what was over
+while the commit waited is judged anew. A plain function waits for a thread of its own, so it looks
+again there, as its first act.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,9 +28,9 @@ from remit.errors import PermitRefused, StoreClosed
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What became of one call: `doubt` where nobody knows."""
+    """What became of one call: `doubt` where nobody knows, `unsent` where its function never began."""
 
-    state: Literal["ok", "failed", "did_not_happen", "doubt"]
+    state: Literal["ok", "failed", "did_not_happen", "doubt", "unsent"]
     outcome: Any
     error: BaseException | None
     took: int  # microseconds
@@ -46,20 +49,27 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         raise PermitRefused(f"The effect {permit.name!r} has no permit of this judgement; it was not called.")
     turn.permits.discard(permit)
     attempt.check_held()
+    if (late := _overdue(turn, permit)) is not None:
+        return late
     request = effect.request_codec.read(intended.request, where=permit.name)  # exactly what was judged
-    began = time.perf_counter_ns()
+    began, begin = time.perf_counter_ns(), None if effect.callee.is_async else _Beginning(turn, permit)
     is_over, token = _noted(turn, permit), place.set("effect")
     try:
         limit = None if effect.timeout is None else effect.timeout.total_seconds()
         has_returned = None if effect.callee.is_async else _noted(turn, permit)  # its thread outlives a call given up
-        outcome = await _called(turn, effect.callee, request, permit.key, limit, has_returned)
+        outcome = await _called(turn, effect.callee, request, permit.key, limit, begin, has_returned)
     except DidNotHappen as exc:
+        if begin is not None and begin.give_up():
+            return _overdue(turn, permit) or _unsent(f"{permit.name} waited for a thread until its run was lost")
         return Answered("did_not_happen", None, exc, since_us(began))
     except Declined as exc:
         return Answered("failed", None, exc, since_us(began))
     except (Exception, asyncio.CancelledError) as exc:
+        never_began = begin is not None and begin.give_up()
         if isinstance(exc, asyncio.CancelledError) and times_cancelled():
             raise
+        if never_began:
+            return _overdue(turn, permit) or _unsent(f"{permit.name} found no thread to begin in")
         return Answered("doubt", None, exc, since_us(began))
     finally:
         place.reset(token)
@@ -76,17 +86,60 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
     return await heard(lambda: _called(turn, probe, effect.request_codec.read(request), key, None))
 
 
+class _Beginning:
+    """Whether a plain function begins: its thread says so as its first act, or whoever stops waiting says that not."""
+
+    def __init__(self, turn: Turn, permit: Permit) -> None:
+        self._turn, self._permit = turn, permit
+        self._deciding = threading.Lock()
+        self._has_begun = self._is_given_up = False
+
+    def begin(self) -> None:
+        """Raises DidNotHappen: it waited for its thread for so long that it may not begin any more."""
+        turn = self._turn
+        with self._deciding:
+            self._is_given_up |= not _is_held(turn) or turn.attempt.writer.now() > self._permit.until
+            if self._is_given_up:
+                raise DidNotHappen("it may not begin any more")
+            self._has_begun = True
+
+    def give_up(self) -> bool:
+        """Whether it never began, and never will."""
+        with self._deciding:
+            self._is_given_up |= not self._has_begun
+            return self._is_given_up
+
+
+def _is_held(turn: Turn) -> bool:
+    """Whether this attempt may begin something outside; asked from any thread, and changes nothing."""
+    attempt = turn.attempt
+    return attempt.closed_by is None and attempt.lease.is_good and turn.host.lock.may_begin(turn.host.me.worker)
+
+
+def _overdue(turn: Turn, permit: Permit) -> Answered | None:
+    """What is to be said where the time of what let it pass is over; None where it is not."""
+    if turn.attempt.writer.now() <= permit.until:
+        return None
+    return _unsent(f"the time of what let {permit.name} pass was over before it began")
+
+
+def _unsent(why: str) -> Answered:
+    return Answered("unsent", None, DidNotHappen(why), 0)
+
+
 async def _called(
     turn: Turn,
     callee: Callee,
     request: Any,
     key: str,
     limit: float | None,
+    begin: _Beginning | None = None,
     has_returned: Callable[[], None] | None = None,
 ) -> Any:
     """Run a user's function: on the loop when it is async, in a thread when it is not.
 
-    limit: seconds for which it is waited for. has_returned: called when its thread is through, maybe after that.
+    limit: seconds for which it is waited for. begin: asked in its thread. has_returned: called when that is through,
+    maybe after the limit.
     """
     named: dict[str, Any] = {"key": key}
     if callee.takes_epoch:
@@ -97,8 +150,20 @@ async def _called(
         async with asyncio.timeout(limit):
             return await callee.fn(request, **named)
     async with asyncio.timeout(limit):
-        outcome = await in_thread(turn.host.threads, partial(callee.fn, request, **named), has_returned)
-        return await outcome if asyncio.iscoroutine(outcome) else outcome
+        function = partial(callee.fn, request, **named)
+
+        def work() -> Any:
+            if begin is not None:
+                begin.begin()
+            return function()
+
+        outcome = await in_thread(turn.host.threads, work, has_returned)
+        if not asyncio.iscoroutine(outcome):
+            return outcome
+        if begin is not None and not _is_held(turn):
+            outcome.close()
+            raise RuntimeError("the run was lost, or its runtime closed, before this was awaited")
+        return await outcome
 
 
 def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:

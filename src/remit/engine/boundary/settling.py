@@ -32,14 +32,14 @@ OUTCOME_BYTES_MAX = 256 * 1024 * 1024  # an outcome over this is settled as lost
 
 
 async def settle(
-    turn: Turn, wish: Wish, answered: Answered, *, found: Literal["", "probe"] = ""
+    turn: Turn, wish: Wish, answered: Answered, *, found: Literal["", "probe", "unsent"] = ""
 ) -> tuple[EffectSettled, bytes]:
-    """Record what became of an effect. found: how a doubt was ended, "" where there was none.
+    """Record what became of an effect. found: how that is known, "" where its call said so.
 
     Raises AttemptClosed where it was not written.
     """
     effect = wish.effect
-    assert effect is not None and answered.state != "doubt"
+    assert effect is not None and answered.state != "doubt" and answered.state != "unsent"
     if answered.state == "ok":
         settled, value = _kept(effect.codec, answered, found)
     else:
@@ -125,7 +125,7 @@ def is_lost(settled: EffectSettled) -> bool:
     return settled.lost is not None
 
 
-def _kept(codec: Any, answered: Answered, found: Literal["", "probe"]) -> tuple[EffectSettled, bytes]:
+def _kept(codec: Any, answered: Answered, found: Literal["", "probe", "unsent"]) -> tuple[EffectSettled, bytes]:
     lost = None
     try:
         data, _ = codec.write(answered.outcome, where="the outcome")

@@ -23,8 +23,8 @@ class Effected:
 
     key: idempotency key that the outside was given. request: plain JSON. outcome: of one that happened, else None.
     lost: why the outcome of one that happened could not be stored, "" where it was. detail: the same in words, or why
-    it failed or did not happen. found: how a doubt was ended: probe, person, "" for none. told_by: who
-    said what became of it, "" where nobody did.
+    it failed or did not happen. found: how that is known: "" where its call said so, else probe, person or unsent (its
+    function never began). told_by: who said what became of it, "" where nobody did.
     """
 
     run: str

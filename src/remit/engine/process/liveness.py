@@ -85,6 +85,11 @@ class ProcessLock:
             self._sent[worker] += 1
         return partial(self._returned, worker, key)
 
+    def may_begin(self, worker: str) -> bool:
+        """Whether this worker's runtime is open."""
+        with self._noting:
+            return worker in self.workers and worker not in self._leaving
+
     def retire(self, worker: str) -> None:
         """This worker begins nothing any more. It is dead once all that it sent has returned."""
         with self._noting:

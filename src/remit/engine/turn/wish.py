@@ -51,9 +51,10 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The right to call one effect once."""
+    """The right to call one effect once. until: microseconds UTC; later, what was judged does not hold any more."""
 
     name: str
     intention: str  # hash of the EffectIntended that stands in the journal
     epoch: int
     key: str
+    until: int

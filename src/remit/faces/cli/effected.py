@@ -93,13 +93,16 @@ def _outcome(text: str | None) -> Any:
         ) from exc
 
 
+_HOW_KNOWN = {"": "", "person": "by person", "probe": "by probe", "unsent": "never begun"}
+
+
 def _effects(found: list[Effected]) -> Shown:
     if not found:
         return cell("No effects.")
     grid = Grid("run", "call", "state", "intended", "how known", keep="call", fold="none")
     for one in found:
         times = f"in {one.calls} calls" if one.calls > 1 else ""
-        known = " ".join(part for part in (f"by {one.found}" if one.found else "", times) if part)
+        known = " ".join(part for part in (_HOW_KNOWN[one.found], times) if part)
         grid.row(one.run, one.call, cell(one.state, EFFECT_STYLES[one.state]), time_of(one.at), known)
     unknown = [one for one in found if one.state == "in_doubt"]
     return stack(Below(grid.made(), [_below(one) for one in found]), _how(unknown[0]) if unknown else None)

@@ -17,7 +17,12 @@ from remit.facts.rules import PolicyPin
 from remit.facts.timeline import Line
 
 Told = tuple[str, bool]  # the words, and whether they tell the entry's value already
-_FOUND = {"": "", "probe": ", found by asking the outside", "person": ", found by a person"}
+_FOUND = {
+    "": "",
+    "probe": ", found by asking the outside",
+    "person": ", found by a person",
+    "unsent": ", it never began",
+}
 _ID_SHOWN = 8  # characters of an id or a hash by which a reader finds its other places
 
 
