@@ -65,6 +65,8 @@ async def test_a_doubt_is_not_ended_by_who_could_not_have_approved(storage: Stor
         assert len((await rt.read(RUN)).post) == 1, "but for the yes nothing was posted"
         await rt.grant(DORA, "director", by=ROOT)
         await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="no such transfer in their books")
+        assert (await office.go(rt)).waits_for == "approval", "her yes ended with the role"
+        await answer(rt)
         assert (await office.go(rt)).value == "paid 82000"
 
 

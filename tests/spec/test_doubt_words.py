@@ -14,6 +14,7 @@ from remit.store.protocol import Claim, RunRow, Unit
 from tests.spec.conftest import Storage
 from tests.spec.test_doubt_people import code_of, in_doubt
 from tests.support.office import DEREK, DORA, ROOT, RUN
+from tests.support.till import OPEN, Order, Receipt, Till
 
 
 async def _disable(rt: remit.Runtime) -> None:
@@ -117,3 +118,30 @@ async def test_a_word_that_came_while_another_was_looked_at_is_the_one(is_cancel
         assert outcome.status == ("cancelled" if is_cancelled else "completed")
         (effect,) = await rt.effects(RUN)
         assert (effect.told_by, effect.outcome, len(office.sent)) == (DEREK, "receipt 5", 1)
+
+
+async def test_a_word_that_came_too_late_is_not_called_heard():  # proves: FX-9
+    """The other side said what became of it, while the word was on its way; the run waits for something else."""
+    store, till = Slow(), Till()
+    till.next(ConnectionError("no answer"))
+    till.probe_says = ConnectionError("the bank's query is down")
+    pay, tell = till.effect(doubt="probe"), till.effect("tell")
+
+    @remit.flow(contract=OPEN)
+    async def both(run: remit.Run) -> None:
+        await run.effect(pay, Order())
+        await run.effect(tell, Order())
+
+    async with remit.open(store) as rt, remit.open(store) as beside:
+        await rt.grant(DORA, "clerk", by=ROOT)
+        assert (await rt.run(both, id=RUN)).status == "in_doubt"
+        store.is_slow = True
+        saying = asyncio.create_task(beside.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="not on Friday"))
+        await store.on_its_way.wait()
+        till.probe_says = remit.Landed(Receipt(number=1, amount=100))
+        till.next(ConnectionError("no answer"))
+        assert (await rt.run(both, id=RUN)).status == "in_doubt"
+        store.arrives.set()
+        with pytest.raises(remit.Refused, match="was settled: ok, while this was posted") as refused:
+            await saying
+        assert refused.value.code == "doubt.absent"

@@ -124,7 +124,7 @@ class Queue:
         @remit.flow(contract=OPEN)
         async def both(run: remit.Run) -> int:
             _, receipt = await run.gather(run.step(busy), run.effect(pay, Order()))
-            return receipt.amount
+            return int(receipt.amount)
 
         self.flow = both
 

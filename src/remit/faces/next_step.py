@@ -67,7 +67,7 @@ def next_step(told: Why) -> Step:
         return step("nothing; somebody works at it. If that worker dies, the next call takes over.")
     if told.window_end <= told.now and not told.doubts:
         return step(f"{_GO_ON} ends it as expired. Where it is still wanted, open a new run.", run=run)
-    if told.waits_for != "repair" and told.status in ("waiting", "in_doubt"):
+    if told.doubts or (told.waits_for != "repair" and told.status in ("waiting", "in_doubt")):
         return _next_at_the_gate(told, run)
     plain = f"mend what failed, then {_GO_ON}." if told.failures or told.code else f"{_GO_ON}."
     return step(_REPAIRS.get(told.code, plain), run=run)
@@ -75,9 +75,7 @@ def next_step(told: Why) -> Step:
 
 def _is_worked_at(told: Why) -> bool:
     """Whether a worker that may live is at it: what it does first is written down together with its attempt."""
-    if not told.holder or told.is_holder_dead:
-        return False
-    return told.status == "running" or told.lease_until > told.now
+    return bool(told.holder) and not told.is_holder_dead and told.lease_until > told.now
 
 
 def doubt_step(run: str, call: str) -> Step:

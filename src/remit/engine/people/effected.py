@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from remit.engine.people.newest import newest
-from remit.engine.process.admit import UNBELIEVED, Found, find, is_holder_dead
+from remit.engine.people.newest import PAGE, newest
+from remit.engine.process.admit import UNBELIEVED, Found, find, is_worked_at
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
 from remit.facts.calls import EffectView
@@ -46,18 +47,30 @@ async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) ->
     """Effects of a run, in order; or, without one, those in doubt of all runs. Raises RunAbsent, Tampered."""
     if run is not None:
         return [one for one in _of(await find(host, run)) if not in_doubt or one.state == "in_doubt"]
-    rows = []
-    for status in (Status.IN_DOUBT, Status.RUNNING):
-        rows += await host.store.list_rows(RunFilter(host.tenant, status=status, quarantined=False, limit=limit))
     found: list[Effected] = []
-    for row in rows:
-        if row.worker is not None and not await is_holder_dead(host, row.worker):
-            continue  # it is under way, and will say so itself
+    async for name in _left(host):
         try:
-            found += [one for one in _of(await find(host, row.run)) if one.state == "in_doubt"]
+            found += [one for one in _of(await find(host, name)) if one.state == "in_doubt"]
         except UNBELIEVED:
             continue
+        if len(found) >= limit:
+            break
     return found[:limit]
+
+
+async def _left(host: Host) -> AsyncIterator[str]:
+    """Runs in which something may be in doubt that no worker will tell of by itself: those parked so first."""
+    for status in (Status.IN_DOUBT, Status.RUNNING):
+        before: int | None = None
+        while True:
+            which = RunFilter(host.tenant, status=status, quarantined=False, limit=PAGE, before_key=before)
+            rows, now = await host.store.list_rows(which), await host.store.now()
+            for row in rows:
+                if not await is_worked_at(host, row, now=now):
+                    yield row.run
+            if len(rows) < PAGE:
+                break
+            before = rows[-1].run_key
 
 
 async def effect_names(host: Host) -> set[str]:

@@ -10,15 +10,17 @@ from __future__ import annotations
 import shlex
 from typing import Any, Literal
 
+from remit.authority.moments import datetime_of
 from remit.authority.witness import objection
 from remit.engine.people.post import Letter, post
-from remit.engine.process.admit import Found, is_holder_dead
+from remit.engine.process.admit import Found, find, is_worked_at
 from remit.engine.process.host import Host
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
 from remit.facts.kinds import DoubtResolved
 from remit.facts.value import codec_for
 from remit.store.marks import Announce
+from remit.store.protocol import RunRow
 
 _PLAIN = codec_for(object)
 
@@ -38,8 +40,9 @@ async def resolve(
     given = None if outcome is ... else outcome
     data, _ = _PLAIN.write({"evidence": evidence, "outcome": given}, where=f"the outcome of {call}")
     row = await host.store.read_row(host.tenant, run)
-    holder = row.worker if row is not None else None
-    dead = holder if holder is not None and await is_holder_dead(host, holder) else None
+    now = await host.store.now()
+    # Who held it last and is not at it any more: another holder, or this one's renewed lease, is another hold.
+    gone = _hold(row) if row is not None and not await is_worked_at(host, row, now=now) else None
 
     see = f"See `remit effects {shlex.quote(run)}`."
 
@@ -54,8 +57,13 @@ async def resolve(
         told = found.view.boundary.last_word(effect)
         if told is not None and objection(authority, opened, effect, told.by) is None:
             raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=see)
-        if found.row.worker not in (None, dead):  # as of the journal that this is judged by, in which a call may begin
-            raise Refused(f"A worker is at {call!r}; nothing was done.", code="doubt.under_way", hint="Wait for it.")
+        if found.row.worker and _hold(found.row) != gone:  # as of the journal that this is judged by
+            raise Refused(
+                f"A worker is at {call!r}; nothing was done.",
+                code="doubt.under_way",
+                hint=f"It holds the run until {datetime_of(found.row.lease_until):%Y-%m-%d %H:%M:%S} UTC, and longer "
+                "where it renews. Say it again when that is over, or `remit why RUN` calls it dead.",
+            )
         if effect.intended.key in host.outstanding:
             raise Refused(
                 f"The call of {call!r} has not returned in this process; nothing was done.",
@@ -65,7 +73,26 @@ async def resolve(
         fact = DoubtResolved(call=call, intended=effect.intention, state=state)
         return Letter(fact, data, (Announce(DoubtTold(call=call)),))
 
-    await post(host, run, by=by, write=write, is_fenced=True)
+    before = await post(host, run, by=by, write=write, is_fenced=True)
+    _check_heard(before, await find(host, run), call, by, see)
+
+
+def _check_heard(before: Found, after: Found, call: str, by: str, see: str) -> None:
+    """That the word is about what is still in doubt, or was taken up: the post compares no end of lane main."""
+    intended, now = before.view.boundary.effects[call], after.view.boundary.effects[call]
+    said = {told.item for told in after.view.boundary.resolved.get(intended.intention, ()) if told.by == by}
+    if now.intention == intended.intention and (now.settled is None or now.settled.item in said):
+        return
+    state_now = "was sent again" if now.settled is None else f"was settled: {now.state}"
+    raise Refused(
+        f"{call!r} of run {after.view.identity.run!r} {state_now}, while this was posted; it changes nothing.",
+        code="doubt.absent",
+        hint=see,
+    )
+
+
+def _hold(row: RunRow) -> tuple[str | None, int, int]:
+    return row.worker, row.epoch, row.lease_until
 
 
 def _check_outcome(call: str, state: str, outcome: Any) -> None:

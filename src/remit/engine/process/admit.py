@@ -169,6 +169,14 @@ async def is_holder_dead(host: Host, worker: str) -> bool:
     return known is not None and is_proven_dead(known)
 
 
+async def is_worked_at(host: Host, row: RunRow, *, now: int) -> bool:
+    """Whether a worker may be at the run: its lease is not over, and it is not proven dead.
+
+    One whose lease is over may live, frozen or cut off; it begins nothing any more. now: by the store's clock.
+    """
+    return row.worker is not None and row.lease_until > now and not await is_holder_dead(host, row.worker)
+
+
 async def newly_dead(host: Host, view: RunView) -> tuple[str, ...]:
     """Workers that left a call in doubt and are proven dead for the first time: what they sent lands from now on."""
     senders = {view.worker_of(view.boundary.effects[name].attempt) for name in view.boundary.in_doubt}
