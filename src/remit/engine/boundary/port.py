@@ -52,12 +52,13 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     if (late := _overdue(turn, permit)) is not None:
         return late
     request = effect.request_codec.read(intended.request, where=permit.name)  # exactly what was judged
-    began, begin = time.perf_counter_ns(), None if effect.callee.is_async else _Beginning(turn, permit)
+    began, begin = time.perf_counter_ns(), None
     is_over, token = _noted(turn, permit), place.set("effect")
     try:
         limit = None if effect.timeout is None else effect.timeout.total_seconds()
-        has_returned = None if effect.callee.is_async else _noted(turn, permit)  # its thread outlives a call given up
-        outcome = await _called(turn, effect.callee, request, permit.key, limit, begin, has_returned)
+        if not effect.callee.is_async:
+            begin = _Beginning(turn, permit, _noted(turn, permit))  # its thread outlives a call given up
+        outcome = await _called(turn, effect.callee, request, permit.key, limit, begin)
     except DidNotHappen as exc:
         if begin is not None and begin.give_up():
             return _overdue(turn, permit) or _unsent(f"{permit.name} waited for a thread until its run was lost")
@@ -87,10 +88,13 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
 
 
 class _Beginning:
-    """Whether a plain function begins: its thread says so as its first act, or whoever stops waiting says that not."""
+    """Whether a plain function begins: its thread says so as its first act, or whoever stops waiting says that not.
 
-    def __init__(self, turn: Turn, permit: Permit) -> None:
-        self._turn, self._permit = turn, permit
+    has_returned: called when its thread is through, maybe after it was waited for.
+    """
+
+    def __init__(self, turn: Turn, permit: Permit, has_returned: Callable[[], None]) -> None:
+        self._turn, self._permit, self.has_returned = turn, permit, has_returned
         self._deciding = threading.Lock()
         self._has_begun = self._is_given_up = False
 
@@ -134,12 +138,10 @@ async def _called(
     key: str,
     limit: float | None,
     begin: _Beginning | None = None,
-    has_returned: Callable[[], None] | None = None,
 ) -> Any:
     """Run a user's function: on the loop when it is async, in a thread when it is not.
 
-    limit: seconds for which it is waited for. begin: asked in its thread. has_returned: called when that is through,
-    maybe after the limit.
+    limit: seconds for which it is waited for. begin: asked in its thread; None for a probe, which only looks.
     """
     named: dict[str, Any] = {"key": key}
     if callee.takes_epoch:
@@ -157,7 +159,7 @@ async def _called(
                 begin.begin()
             return function()
 
-        outcome = await in_thread(turn.host.threads, work, has_returned)
+        outcome = await in_thread(turn.host.threads, work, None if begin is None else begin.has_returned)
         if not asyncio.iscoroutine(outcome):
             return outcome
         if begin is not None and not _is_held(turn):

@@ -62,7 +62,7 @@ async def resolve(
                 f"A worker is at {call!r}; nothing was done.",
                 code="doubt.under_way",
                 hint=f"It holds the run until {datetime_of(found.row.lease_until):%Y-%m-%d %H:%M:%S} UTC, and longer "
-                "where it renews. Say it again when that is over, or `remit why RUN` calls it dead.",
+                f"where it renews. Say it again when that is over, or `remit why {shlex.quote(run)}` calls it dead.",
             )
         if effect.intended.key in host.outstanding:
             raise Refused(
