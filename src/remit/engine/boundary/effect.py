@@ -90,7 +90,8 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             turn.attempt.parking.wake()  # where it waits, the flow does not wait with it any more
             if not has_lost():
                 turn.attempt.let_go.add(wish.name)
-                task.add_done_callback(partial(_never_begun, turn, wish))
+                if wish.name not in turn.attempt.boundary.in_doubt:
+                    task.add_done_callback(partial(_never_begun, turn, wish))
         elif not task.cancelled() and not has_lost():
             # It was over in the very moment in which it was given up, and the flow goes on as if it were not.
             turn.attempt.let_go.add(wish.name)
