@@ -257,7 +257,8 @@ class StoreContract:
         await asyncio.sleep(0)
         waiting.cancel()
         await store.append(hand.step())
-        assert waiting.cancelled()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()  # told once it was written
         assert (await read_stored(store, hand.row.run_key)).row.seq == 4
         await read_view(store, hand.row.run_key)
 
