@@ -19,6 +19,7 @@ from remit import Contract
 from remit.store.protocol import Store
 from remit.store.sqlite import SqliteStore
 from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
 from tests.support.moving import Moving
 
 OPS = "user:ops"
@@ -156,6 +157,26 @@ async def test_one_that_takes_longer_than_its_part_of_the_lease_is_rolled_back(d
             await rt.run(flow, 5, id="r")
         assert failed.value.error_type == "remit.errors.Refused"
         assert await booked(rt, database.kind) == 0
+
+
+async def test_one_that_waited_until_what_let_it_pass_was_over_makes_nothing(
+    database: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: FX-6, GATE-8
+    """The database may let a transaction wait: for a file that is held, or for its turn."""
+    clock = MovedClock()
+    flow = flow_of(ledger_of(database.kind), window=timedelta(minutes=2))
+    async with database.open(clock=clock, lease_ms=600_000) as rt:
+        store = rt._ready().store
+        transact = store.transact
+
+        async def late(build: Callable[..., Any], *, limit_ms: int) -> None:
+            clock.move(timedelta(minutes=5))
+            await transact(build, limit_ms=limit_ms)
+
+        monkeypatch.setattr(store, "transact", late)
+        assert (await rt.run(flow, 5, id="r")).status == "expired"
+        monkeypatch.undo()
+        assert await booked(rt, database.kind) == 0 and await rt.effects("r") == []
 
 
 async def test_one_that_rolled_back_and_was_given_up_is_not_made_again(tmp_path: Path):  # proves: FX-6, FX-10

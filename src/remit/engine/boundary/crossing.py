@@ -138,10 +138,11 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
     draft = attempt.writer.draft(intended, name=wish.name, value=wish.data, salt=wish.salt)
     void, closed = _unneeded(turn, wish, ask)
     marks = (*closed, *_marks(turn, wish, question, intended))
-    await write(turn, wish, [*void, judged, draft], conditions_of(turn, question, marks))
+    until = _holds_until(question, intended)
+    await write(turn, wish, [*void, judged, draft], conditions_of(turn, question, marks, until=until))
     attempt.under_way.add(wish.name)
     intention, epoch = boundary.effects[wish.name].intention, attempt.lease.epoch
-    permit = Permit(wish.name, intention, epoch, intended.key, _holds_until(question, intended))
+    permit = Permit(wish.name, intention, epoch, intended.key, until)
     turn.permits.add(permit)
     return permit
 

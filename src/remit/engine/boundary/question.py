@@ -100,13 +100,15 @@ def is_shared(scope: str) -> bool:
     return not scope.endswith("/run")
 
 
-def conditions_of(turn: Turn, question: Question, marks: tuple[Mark, ...] = ()) -> Conditions:
+def conditions_of(
+    turn: Turn, question: Question, marks: tuple[Mark, ...] = (), *, until: int | None = None
+) -> Conditions:
     """What must still be so at the commit: the authority that was judged by, and nothing posted since.
 
     The authority of the question, and not the one that this process knows by now: another turn may have read on.
     """
     fence = Fence(turn.host.standing.run_key, question.authority)
-    return Conditions(fence=fence, post_seq=question.post, marks=marks)
+    return Conditions(fence=fence, post_seq=question.post, marks=marks, until=until)
 
 
 def _frame(turn: Turn, authority: Authority) -> Question:

@@ -26,7 +26,7 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
-from remit.errors import CallRefused, Refused, RemitError
+from remit.errors import CallRefused, Moved, Refused, RemitError
 from remit.facts.kinds import EffectSettled
 from remit.store.marks import Reserve, TakeKey
 
@@ -109,11 +109,17 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
         draft = attempt.writer.draft(EffectSettled(state="ok"), name=wish.name, value=data)
         return seal([*drafts, draft], conditions)
 
+    def look_at_time() -> None:  # the database may have let it wait
+        if conditions.until is not None and attempt.writer.now() > conditions.until:
+            raise Moved("time")
+
     def plain(connection: Any, seal: Seal) -> Any:
+        look_at_time()
         with around:
             return settled(effect.fn(connection, request), seal)
 
     async def awaited(connection: Any, seal: Seal) -> Any:
+        look_at_time()
         with around:
             return settled(await effect.fn(connection, request), seal)
 

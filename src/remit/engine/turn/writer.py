@@ -47,11 +47,15 @@ class Draft(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What must still be true, besides the lease, when a unit is written."""
+    """What must still be true, besides the lease, when a unit is written.
+
+    until: microseconds UTC, until when what was judged holds; None for ever. Whoever begins something looks at it.
+    """
 
     fence: Fence | None = None
     post_seq: int | None = None
     marks: tuple[Mark, ...] = ()
+    until: int | None = None
 
 
 _NO_CONDITIONS = Conditions()
