@@ -134,7 +134,7 @@ def _begin(turn: Turn, wish: Wish, go: Go, awaited: asyncio.Future[None] | None 
 async def _go_when_replayed(turn: Turn, wish: Wish) -> Any:
     """Once nothing recorded can contradict it any more."""
     await turn.attempt.replay.until_over(wish.name)
-    turn.attempt.check_open()
+    turn.attempt.check_held()  # a flow that goes on to something new halts the turn, which then waits for this
     return await _go(turn, wish)
 
 

@@ -22,7 +22,7 @@ from remit.engine.process.lease import Lease
 from remit.engine.turn.closing import MISFITS, AttemptClosed
 from remit.engine.turn.halt import Again, Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
-from remit.engine.turn.race import check_not_lost
+from remit.engine.turn.race import check_not_lost, has_lost
 from remit.engine.turn.replay import Replay
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
@@ -124,6 +124,8 @@ class Attempt:
         """The flow let go of a call, as it did before: where that left a doubt, `begin` ends it all the same."""
         effect = self.boundary.effects.get(name)
         if effect is not None and effect.settled is None and self.is_open:
+            if not has_lost():
+                self.let_go.add(name)
             begin(effect)
 
     def is_outside(self, wish: Wish) -> bool:

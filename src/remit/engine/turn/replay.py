@@ -95,7 +95,7 @@ class Replay:
         self._is_ending = False
         self._on_mismatch = on_mismatch
         self.is_over = not self._order
-        self.unheard: list[str] = []  # recorded calls that were given up, and not for a race, before their turn came
+        self.unheard: list[str] = []  # recorded calls that were given up, and not for a race, before they heard
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -115,10 +115,12 @@ class Replay:
             return recorded
         try:
             return await self._wait(self._asked, name, is_whole=self.is_whole())
+        except asyncio.CancelledError:
+            if not has_lost():
+                self.unheard.append(name)  # also where it was handed out in this very moment
+            raise
         finally:
             if name in self._left:
-                if not has_lost():
-                    self.unheard.append(name)
                 self._deliver(recorded)  # it was cancelled while it waited, so the code did ask for it
             self._given.discard(name)
             self._end_when_all_received()
