@@ -145,7 +145,7 @@ async def test_a_kind_that_is_not_known_is_refused_and_nobody_is_called_a_forger
 
 
 async def test_words_in_a_header_reach_the_log_on_one_visible_line(siege: Siege, caplog):  # proves: LOG-3
-    """What is found wrong is quoted for a person to read, so it must not forge lines or steer a terminal."""
+    """What was found wrong is not quoted in the log, and where it is told it can't forge lines or steer a terminal."""
     evil = "\\n\\u001b[2JCRITICAL remit: all is well\\u202e"
     await siege.prepare()
     ledger = await siege.vault.read()
@@ -157,9 +157,9 @@ async def test_words_in_a_header_reach_the_log_on_one_visible_line(siege: Siege,
             await rt.resume(VICTIM, siege.desk.flow)
     assert refused.value.code == "chain.malformed"
     lines = [record.getMessage() for record in caplog.records if record.name == "remit"]
-    assert len(lines) == 1 and "all is well" in lines[0]
+    assert len(lines) == 1 and "all is well" not in lines[0] and VICTIM in lines[0]
     assert lines[0].isprintable()
-    assert str(refused.value).isprintable()
+    assert "all is well" in str(refused.value) and str(refused.value).isprintable()
 
 
 async def test_a_lane_in_a_header_reaches_the_log_on_one_visible_line(siege: Siege, caplog):  # proves: LOG-3

@@ -303,11 +303,9 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
                 known[effect.name] = limit.amount if limit.is_counted else None
         turn.before_ceiling[scope, turn.host.standing.authority.version] = known
     effects = turn.attempt.boundary.effects
-    # What was settled as not having happened since, or was sent again and reserves by now, is not counted here.
+    # What was sent again since reserves by now, and is not counted here.
     others = {
-        name: amount
-        for name, amount in known.items()
-        if name != wish.name and effects[name].may_have_happened and not _reserves(effects[name], scope)
+        name: amount for name, amount in known.items() if name != wish.name and not _reserves(effects[name], scope)
     }
     uncounted = next((name for name, amount in others.items() if amount is None), "")
     return sum(amount for amount in others.values() if amount is not None), uncounted
