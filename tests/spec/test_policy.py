@@ -158,12 +158,12 @@ BY_BOSS = ApprovalPin(roles=["boss"], within=1)
         (PolicyPin(version="\ud800"), "policy.form"),
         (PolicyPin(version="1", forbid="pay"), "policy.form"),  # type: ignore[arg-type]
         (PolicyPin(version="1", windows={"high": 30 * 60 * 1e6}), "policy.form"),  # type: ignore[dict-item]
-        (PolicyPin(version="1", windows={"high": 2**70}), "policy.form"),
+        (PolicyPin(version="1", windows={"high": 2**53}), "policy.form"),
         (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, max=1.5)]}), "policy.form"),
         (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, per="week")]}), "policy.form"),
         (PolicyPin(version=""), "policy.version"),
         (PolicyPin(version="1", windows={"grave": 1}), "policy.windows"),
-        (PolicyPin(version="1", windows={"high": 2**60}), "policy.windows"),
+        (PolicyPin(version="1", windows={"high": 2**52}), "policy.windows"),
         (PolicyPin(version="1", evidence={"quote": 0}), "policy.evidence"),
         (PolicyPin(version="1", forbid=["a/b"]), "policy.forbid"),
         (PolicyPin(version="1", ceilings={"pay": [replace(PAY_A_DAY, field="")]}), "policy.ceilings"),

@@ -352,7 +352,7 @@ async def test_processes_that_write_the_same_rows_at_once_never_wait_in_a_circle
         for rival, order in zip(rivals, (stored, stored[::-1]), strict=True):
             wishes += [wish for kind in kinds for wish in kind(turn, rival, order)]
         made = await asyncio.gather(*wishes, return_exceptions=True)
-        assert {type(answer).__name__ for answer in made} <= {"NoneType", "LeaseLost", "RunRow", "set"}, made
+        assert {type(answer).__name__ for answer in made} <= {"NoneType", "LeaseLost", "RunRow", "dict"}, made
     assert failed == []
     for row in rows:
         assert (await read_stored(store, row.run_key)).row.seq == 21
