@@ -194,6 +194,27 @@ async def test_a_recorded_yes_is_one_to_what_was_immaterial_when_it_was_asked():
         assert (await rt.run(asking(100, ["amount", "note"]), id="r")).value == DORA
 
 
+async def test_a_yes_is_one_to_what_was_immaterial_when_it_was_asked():  # proves: APR-1
+    """Before it is used, too: a field that is left out now was not left out of what somebody looked at."""
+
+    def asking(terms: dict[str, Any], immaterial: list[str]) -> remit.Flow[str]:
+        @remit.flow(contract=remit.Contract(version="1", resume="anyone"), name="terms")
+        async def flow(run: remit.Run) -> str:
+            return (await run.approve("terms", terms, roles={"director"}, within=HOUR, immaterial=immaterial)).by
+
+        return flow
+
+    shown = {"amount": 5, "note": "x"}
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.run(asking(shown, ["note"]), id="r")
+        await answer(rt)
+        moved = await rt.run(asking({**shown, "to": "mallory"}, ["note", "to"]), id="r")
+        assert (moved.status, moved.code) == ("waiting", "approval_material")
+        asks = (await rt.show("r")).view.boundary.asks.values()
+        assert next(ask.voided for ask in asks) == ["approval.material", "approval.payload", "approval.shown"]
+
+
 async def test_the_decision_is_the_recorded_outcome_of_a_question(storage: Storage):  # proves: APR-10, C11
     """It is not asked again, neither after a failure behind it nor when the run has ended."""
     told: list[remit.Yes] = []

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import cast
 
 import pytest
 
 import remit
 from remit import ApprovalRefused
+from remit.authority.directory import Authority
+from remit.engine.people import post
+from remit.engine.process import standing
+from remit.engine.process.host import Host
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Store
 from tests.spec.conftest import Storage
@@ -85,3 +90,26 @@ async def test_a_yes_that_came_while_its_question_became_void_is_told_so():  # p
             await rt.decide(before.id, "approve", by=DORA, seen=before.version)
         assert refused.value.code == "approval.late"
         assert (await rt.run(asks_for(200, sent), id="r")).code == "approval_needed" and not sent
+
+
+async def test_who_decides_while_others_act_is_not_told_that_the_directory_was_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):  # proves: GATE-5
+    sent, url, acted = list[int](), f"sqlite:///{tmp_path}/a.db", list[str]()
+    async with remit.open(url) as desk, remit.open(url) as other:
+        await staffed(desk)
+        await desk.run(asks_for(100, sent), id="r")
+        ask = await asked(desk)
+
+        async def look_and_be_overtaken(host: Host) -> Authority:
+            known = await standing.look(host)
+            if not acted:
+                acted.append("policy")
+                await other.set_policy({"version": "1"}, by=ROOT)
+                await other.run(asks_for(100, sent), id="r")
+            return known
+
+        monkeypatch.setattr(post, "look", look_and_be_overtaken)
+        with pytest.raises(ApprovalRefused) as refused:
+            await desk.decide(ask.id, "approve", by=DORA, seen=ask.version)
+        assert acted and refused.value.code == "approval.void"

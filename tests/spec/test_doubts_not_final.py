@@ -179,6 +179,31 @@ async def test_the_time_to_land_is_counted_from_when_the_sender_was_proven_dead(
     assert ([len(each) for each in dead], len(till.arrived)) == ([0, 1, 0], 2)
 
 
+async def test_each_who_was_to_send_it_has_to_be_dead(database: Storage, clock: MovedClock):  # proves: FX-2, FX-5, FX-8
+    """What was sent again was sent twice, and the first request may land when the second sender is long dead."""
+    till = Till()
+    till.next(LOST, LOST)
+    flow = paying(till.effect(lands_within=MINUTE, **DEDUPES))
+    async with database.open(clock=clock) as alive:
+        till.probe_says = LOST
+        assert (await alive.run(flow, id="r")).status == "in_doubt"
+        till.probe_says = None
+        async with database.open(clock=clock) as dies:
+            assert (await dies.run(flow, id="r")).status == "in_doubt"
+        assert len(till.arrived) == 2
+        async with database.open(clock=clock) as rt:
+            await rt.cancel("r", by=ROOT, reason="the wrong supplier")
+            for _ in range(2):
+                assert (await rt.run(flow, id="r")).status == "in_doubt"
+                clock.move(timedelta(hours=1))
+    async with database.open(clock=clock) as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        clock.move(MINUTE + timedelta(microseconds=1))
+        assert (await rt.run(flow, id="r")).status == "cancelled"
+        (effect,) = await rt.effects("r")
+        assert (effect.state, effect.found) == ("did_not_happen", "probe")
+
+
 async def test_a_death_is_written_down_where_nothing_else_is_new(
     database: Storage, clock: MovedClock
 ):  # proves: FX-2, FX-5

@@ -34,6 +34,16 @@ class Excluding(pydantic.BaseModel):
     payee: str = pydantic.Field(default="ACME", exclude=True)
 
 
+class Whole(msgspec.Struct, frozen=True, omit_defaults=True):
+    amount: int
+    payee: str = "ACME"
+
+
+@dataclass(frozen=True)
+class Several:
+    lines: frozenset[Whole]
+
+
 class Writing(pydantic.BaseModel):
     amount: int
     payee: str = "ACME"
@@ -59,6 +69,7 @@ LEFT_OUT = [
     (Writing(amount=100), "$.payee"),
     (Lines({"a": [Omitting(amount=1, payee="B"), Omitting(amount=2)]}), "$.by_name['a'][1].payee"),
     (Holding(order=Excluding(amount=100)), "$.order.payee"),
+    (Several(frozenset({Whole(amount=1), Whole(amount=1, payee="B")})), "$.lines{}"),
 ]
 
 
@@ -80,6 +91,15 @@ class Holder(pydantic.BaseModel):
     at: datetime
 
 
+class Amount(pydantic.RootModel[int]):
+    pass
+
+
+class Rooted(pydantic.BaseModel):
+    amount: Amount
+    names: pydantic.RootModel[list[str]]
+
+
 class Aliased(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(populate_by_name=True)
     amount: Annotated[int, pydantic.Field(alias="theAmount")] = 3
@@ -99,6 +119,8 @@ STATED = [
     Placed(),
     Full(by_colour={Colour.RED: (Placed(),)}, names=frozenset({"b", "a"})),
     {"any": ["plain", 1, None]},
+    Rooted(amount=Amount(5), names=pydantic.RootModel[list[str]]([])),
+    Several(frozenset({Whole(amount=1, payee="A"), Whole(amount=1, payee="B")})),
 ]
 
 

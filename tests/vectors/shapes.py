@@ -160,6 +160,7 @@ PARTS: dict[str, dict[str, str]] = {
         "contract": 'text = ""',
         "effect": "text",
         "evidence": "map of text = {}",
+        "immaterial": "list of text = []",
         "material": 'text = ""',
         "policy": 'text = ""',
         "request": "text",

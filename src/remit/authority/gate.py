@@ -45,7 +45,12 @@ OUTCOMES: Final[dict[str, End]] = {
 _ENDS: Final[dict[str, End]] = {end.code: end for end in OUTCOMES.values()}
 
 # The code of a field that an approval is bound to is `approval.` and its name, but for these.
-_BOUND_CODES: Final[dict[str, str]] = {"material": "payload", "request": "payload", "within": "window"}
+_BOUND_CODES: Final[dict[str, str]] = {
+    "immaterial": "material",
+    "material": "payload",
+    "request": "payload",
+    "within": "window",
+}
 
 _BOUND_FIELDS: Final[tuple[tuple[str, str], ...]] = tuple(
     (field, f"approval.{_BOUND_CODES.get(field, field)}") for field in Bound.__struct_fields__

@@ -219,7 +219,7 @@ class Boundary:
             intention=entry.hash,
             at=header.at,
             begun=header.seq if same is None else same.begun,
-            attempt=header.epoch,
+            attempts=(*(before.attempts if before is not None and before.settled is None else ()), header.epoch),
             judgement=write(permitted),
             request=entry.value,
             salt=entry.salt,

@@ -34,13 +34,18 @@ class EffectView:
     intention: str  # hash of that entry
     at: int  # microseconds UTC
     begun: int  # seq of the first intention of this call: one that is sent again goes on, and does not begin
-    attempt: int  # epoch of the attempt that called
+    attempts: tuple[int, ...]  # epochs of the attempts that called since it was settled last, in order
     judgement: bytes  # body of the GateJudged before it: of thousands of effects one is looked at, if any
     request: bytes
     salt: bytes
     calls: int = 1  # intentions so far
     settled: EffectSettled | None = None
     outcome: bytes | None = None
+
+    @property
+    def attempt(self) -> int:
+        """Epoch of the attempt that called last."""
+        return self.attempts[-1]
 
     @property
     def judged(self) -> GateJudged:

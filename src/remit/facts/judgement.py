@@ -81,6 +81,7 @@ class Bound(Fact, frozen=True, kw_only=True):
     contract: str = ""  # digest of the contract that the code declares
     effect: str  # declared name of the effect; "" for a question that the flow itself asks
     evidence: dict[str, str] = {}  # digest by name
+    immaterial: list[str] = []  # fields of the request that may differ, in order; empty where nobody is asked
     material: str = ""  # digest of the request without its immaterial fields, where it has such
     policy: str = ""  # digest of the operators' policy; "" while there is none
     request: str  # salted digest of the request bytes, which are what is executed
@@ -90,8 +91,10 @@ class Bound(Fact, frozen=True, kw_only=True):
     within: Integer = 0  # microseconds from the asking; the shortest of all needs
 
     def is_same_matter(self, other: Bound) -> bool:
-        """Whether the requests are one, or differ only in fields that the rule calls immaterial."""
-        return self.request == other.request or (bool(self.material) and self.material == other.material)
+        """Whether the requests are one, or differ only in fields that both call immaterial."""
+        if self.request == other.request:
+            return True
+        return bool(self.material) and (self.material, self.immaterial) == (other.material, other.immaterial)
 
 
 class Crossing(Fact, frozen=True, kw_only=True):

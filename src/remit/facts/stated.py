@@ -21,6 +21,8 @@ def unstated(value: Any, plain: Any, path: str = "$") -> str | None:
 
     plain: what the value's bytes decode to, as JSON's own types.
     """
+    if is_model(type(value)) and type(value).__pydantic_root_model__:
+        return unstated(value.root, plain, path)
     names = _names_of(value)
     if names is not None:
         return _unstated_fields(value, names, plain, path)
@@ -29,7 +31,10 @@ def unstated(value: Any, plain: Any, path: str = "$") -> str | None:
     elif isinstance(value, list | tuple) and isinstance(plain, list) and len(value) == len(plain):
         pairs = [(f"{path}[{at}]", *both) for at, both in enumerate(zip(value, plain, strict=True))]
     elif isinstance(value, set | frozenset) and isinstance(plain, list):
-        return next((f"{path}{{}}" for item in value if all(unstated(item, one) for one in plain)), None)
+        # In which order they are written is not known: each item has its JSON, and each JSON is of an item.
+        items = (all(unstated(item, one) for one in plain) for item in value)
+        ones = (all(unstated(item, one) for item in value) for one in plain)
+        return f"{path}{{}}" if any(items) or any(ones) else None
     else:
         return None
     return _first(pairs)

@@ -139,13 +139,15 @@ def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
 def _lands_until(turn: Turn, wish: Wish, view: EffectView) -> int | None:
     """Until when what was sent may land, microseconds UTC; None where nobody knows that.
 
-    Not from the intention on: its sender may have worked at it for long before it sent, so the time is counted from
-    when the journal first says that it is dead.
+    Not from the intention on: a sender may have worked at it for long before it sent, so the time is counted from
+    when the journal first says that it is dead, and each who was to send it has to be.
     """
     effect, known = wish.effect, turn.attempt.view
     assert isinstance(effect, Effect)
-    dead_at = known.dead.get(known.worker_of(view.attempt) or "")
-    return None if effect.lands_within is None or dead_at is None else dead_at + effect.lands_within // MICROSECOND
+    dead_at = [known.dead.get(known.worker_of(attempt) or "") for attempt in view.attempts]
+    if effect.lands_within is None or None in dead_at:
+        return None
+    return max(filter(None, dead_at)) + effect.lands_within // MICROSECOND
 
 
 def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:

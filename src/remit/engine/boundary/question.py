@@ -212,6 +212,7 @@ def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, 
     bound = msgspec.structs.replace(
         bound,
         evidence={basis.name: basis.digest for basis in evidence},
+        immaterial=immaterial,
         material=value_digest(wish.salt, ruling.material_of(wish.data, immaterial)) if immaterial else "",
         roles=[need.roles for need in needs],
         within=min((need.within for need in needs), default=0),

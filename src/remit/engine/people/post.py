@@ -63,12 +63,12 @@ def _turn_at(host: Host, run: str) -> asyncio.Lock:
 
 async def _posted(host: Host, run: str, *, by: str, write: Callable[[Found], Letter], is_fenced: bool) -> Found:
     for _ in range(TRIES):
+        found = await find(host, run)
         if is_fenced:
-            await look(host)
+            await look(host)  # after the run was read: what it rests on is known then
         else:
             host.clock.saw(await host.store.now())
         host.clock.check()
-        found = await find(host, run)
         _check_open(found)
         if is_fenced:
             check_not_behind(host, found.view)

@@ -179,7 +179,8 @@ async def is_worked_at(host: Host, row: RunRow, *, now: int) -> bool:
 
 async def newly_dead(host: Host, view: RunView) -> tuple[str, ...]:
     """Workers that left a call in doubt and are proven dead for the first time: what they sent lands from now on."""
-    senders = {view.worker_of(view.boundary.effects[name].attempt) for name in view.boundary.in_doubt}
+    left = [view.boundary.effects[name] for name in view.boundary.in_doubt]
+    senders = {view.worker_of(attempt) for effect in left for attempt in effect.attempts}
     unknown = sorted(sender for sender in senders - {host.worker, *view.dead} if sender is not None)
     return tuple([sender for sender in unknown if await is_holder_dead(host, sender)])
 
