@@ -248,16 +248,19 @@ class DefinitionIncompatible(RemitError):
 
     recorded: names that the journal has and the flow did not ask for.
     asked: names that the flow asked for and the journal does not have.
+    done: effects of the run that happened or may have, which a new run would do again.
     """
 
     code = "definition_incompatible"
     hint = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them), or open a new run."
     exit_status = 4
 
-    def __init__(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
+    def __init__(self, recorded: tuple[str, ...], asked: tuple[str, ...], *, done: tuple[str, ...] = ()) -> None:
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
-        super().__init__(f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}.")
-        self.recorded, self.asked = recorded, asked
+        back = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
+        hint = f"{back}. A new run would do again what happened or may have: {_listed(done)}." if done else None
+        super().__init__(f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}.", hint=hint)
+        self.recorded, self.asked, self.done = recorded, asked, done
 
 
 class Tampered(RemitError):

@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from datetime import timedelta
 from typing import Any
+
+import pytest
 
 import remit
 from tests.spec.conftest import Storage
-from tests.support.till import OPEN, Order, Till
+from tests.support.office import BUYER, answer, staffed
+from tests.support.till import OPEN, Order, Till, paying
 
 
 def quote() -> int:
@@ -99,3 +105,119 @@ async def test_a_doubt_that_is_given_up_while_it_waits_for_its_place_is_ended_be
         is_patient.append(True)
         assert (await rt.run(paying, id="r")).value == 1
     assert [order.invoice for _, order in till.arrived] == ["i-1"]
+
+
+@pytest.mark.parametrize("of", ["a question", "an effect"])
+async def test_a_recorded_no_is_heard_before_the_flow_goes_elsewhere(
+    of: str, storage: Storage
+):  # proves: FX-10, APR-10
+    impatient = Impatient()
+    is_patient, is_broken, till = impatient.is_patient, impatient.is_broken, impatient.till
+    pay = till.effect(business_key="invoice")
+
+    @remit.flow(contract=OPEN)
+    async def told_no(run: remit.Run) -> Any:
+        beside = run.branch("beside")
+        asking: Coroutine[Any, Any, Any]
+        if of == "a question":
+            asking = run.approve("terms", {"amount": 1}, roles={"director"}, within=timedelta(hours=1))
+        else:
+            asking = run.effect(pay, Order())
+        if is_patient:
+            await beside.step(quote)
+            with suppress(remit.Denied):
+                await asking
+        else:
+            await impatient.give_up(asyncio.ensure_future(asking))
+            await beside.step(quote)
+            await run.effect(impatient.elsewhere, Order(invoice="elsewhere"))
+        return await run.step(impatient.report)
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        if of == "a question":
+            await staffed(rt)
+            assert (await rt.run(told_no, id="r", by=BUYER)).status == "waiting"
+            await answer(rt, "deny")
+        else:
+            await rt.run(paying(pay), id="the first")
+        arrived = list(till.arrived)
+        with pytest.raises(remit.StepError, match="mail down"):
+            await (rt.resume("r", told_no) if of == "a question" else rt.run(told_no, id="r"))
+        is_patient.clear()
+        is_broken.clear()
+        for _ in range(2):
+            outcome = await rt.resume("r", told_no)
+            assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.unheard")
+        is_patient.append(True)
+        assert (await rt.resume("r", told_no)).value == "told"
+    assert till.arrived == arrived
+
+
+@pytest.mark.parametrize("goes_on", [True, False], ids=["to another effect", "to its end"])
+async def test_unchanged_code_that_gives_up_before_its_call_began_waits_for_repair(
+    goes_on: bool, storage: Storage
+):  # proves: FX-10, RUN-8
+    impatient = Impatient()
+    till, is_broken = impatient.till, impatient.is_broken
+    till.next(till.hold)
+    pay = till.effect()
+
+    async def patience() -> None:
+        await till.is_held.wait()
+
+    def failing() -> None:
+        if is_broken:
+            raise OSError("mail down")
+
+    @remit.flow(contract=OPEN)
+    async def unchanged(run: remit.Run) -> str:
+        call = asyncio.ensure_future(run.effect(pay, Order()))
+        await run.step(patience)
+        call.cancel()  # on replay before it had its first turn
+        till.let_go.set()
+        await asyncio.wait([call])
+        if goes_on:
+            await run.effect(impatient.elsewhere, Order(invoice="elsewhere"))
+        await run.step(failing)
+        return "gone on"
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        if not goes_on:
+            with pytest.raises(remit.StepError):
+                await rt.run(unchanged, id="r")
+            is_broken.clear()
+        for _ in range(2):
+            outcome = await rt.run(unchanged, id="r")
+            assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.unheard")
+    assert [order.invoice for _, order in till.arrived] == ["i-1"]
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+async def test_a_new_run_is_advised_only_where_it_pays_nothing_twice(
+    is_done: bool, storage: Storage
+):  # proves: RUN-4, FX-10
+    till, is_new = Till(), list[bool]()
+    pay = till.effect()
+
+    def report() -> None:
+        raise OSError("mail down")
+
+    @remit.flow(contract=OPEN)
+    async def changed(run: remit.Run) -> None:
+        if is_done:
+            await run.effect(pay, Order())
+        if not is_new:
+            await run.step(quote)
+        await run.step(report)
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        with pytest.raises(remit.StepError):
+            await rt.run(changed, id="r")
+        is_new.append(True)
+        for _ in range(2):
+            with pytest.raises(remit.DefinitionIncompatible) as refused:
+                await rt.run(changed, id="r")
+            assert refused.value.done == (("pay",) if is_done else ())
+            assert ("or open a new run" in refused.value.hint) is not is_done
+            assert ("would do again what happened or may have: 'pay'." in refused.value.hint) is is_done
+    assert till.times == [1] * is_done

@@ -38,7 +38,7 @@ class Yes:
 async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_on: tuple[str, ...]) -> Yes:
     """The answer to a question, recorded or new. Raises Denied, ValueRefused, or AttemptClosed."""
     attempt = turn.attempt
-    attempt.unbegun.pop(name, None)
+    attempt.unbegun.begin(name)
     with attempt.parking.open_call():
         recorded = await attempt.recall(name, "question")
         if recorded is not None:

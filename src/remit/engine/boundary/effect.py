@@ -56,7 +56,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     data: the request's bytes, from when the call was named. Raises EffectFailed, Denied, Conflict, AttemptClosed.
     """
     attempt = turn.attempt
-    attempt.unbegun.pop(name, None)
+    attempt.unbegun.begin(name)
     with attempt.parking.open_call():
         try:
             recorded = await attempt.recall(name, "effect")

@@ -40,7 +40,7 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     Raises EffectFailed where it rolled back, Denied, Conflict, CallRefused, ValueRefused, AttemptClosed.
     """
     attempt = turn.attempt
-    attempt.unbegun.pop(name, None)
+    attempt.unbegun.begin(name)
     with attempt.parking.open_call():
         recorded = await attempt.recall(name, "effect")
         if recorded is not None:

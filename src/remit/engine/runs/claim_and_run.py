@@ -134,7 +134,7 @@ async def _run_flow(turn: Turn, flow: Flow[Any]) -> Outcome | Again:
     try:
         result = await call_flow(flow, Run(turn), _read_input(attempt, flow))
         attempt.check_open()
-        attempt.check_awaited()
+        attempt.unbegun.check_none(attempt.run_id)
         if attempt.replay.left:
             attempt.disagree(attempt.replay.left, ())
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")

@@ -70,7 +70,7 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome | Again:
     if attempt.halted is not None:  # by a call that the flow left behind
         return await finish(attempt, attempt.halted)
     if attempt.unasked:
-        raise DefinitionIncompatible(tuple(sorted(attempt.unasked)), ())
+        raise attempt.misfit(tuple(sorted(attempt.unasked)), ())
     if attempt.boundary.in_doubt:
         return await finish(turn.attempt, _doubtful(attempt))
     if attempt.settles_for is not None:

@@ -63,7 +63,7 @@ async def held(
     finally:
         for task in hearing:
             task.cancel()
-        attempt.drop_unbegun()
+        attempt.unbegun.drop()
         host.keeper.drop(lease)
 
 

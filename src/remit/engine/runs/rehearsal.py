@@ -132,7 +132,7 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     turn = Turn(host, flow.terms, attempt)
     settled = await _settle(host, attempt)
     fit = await _fit(turn, flow, view)
-    attempt.drop_unbegun()
+    attempt.unbegun.drop()
     if not isinstance(fit, RemitError):
         return Rehearsed(fit, turn, getattr(attempt, "wish", None), None, settled)
     return Rehearsed(_incompatible(view, fit), turn, None, fit, settled)
@@ -173,7 +173,7 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
         return _compatible(flow, view, "", f"it would wait: {halted.words}")
     left = attempt.replay.left or (tuple(sorted(attempt.unasked)) if why is None else ())
     if why is None and left:
-        why = DefinitionIncompatible(left, ())
+        why = attempt.misfit(left, ())
     if isinstance(why, ValueUnreadable | DefinitionIncompatible):
         return why
     if isinstance(why, _NextCall):

@@ -192,7 +192,7 @@ class Run:
         return self._names.take(base)
 
     def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
-        self._attempt.unbegun[name] = call
+        self._attempt.unbegun.made(name, call)
         call_made(name)
         return call
 

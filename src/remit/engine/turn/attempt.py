@@ -13,8 +13,7 @@ loses therefore closes its attempt, because everything sealed after it would los
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from inspect import CORO_CREATED, getcoroutinestate
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from remit.engine.process.hours import Hours
@@ -24,6 +23,8 @@ from remit.engine.turn.halt import Again, Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost, has_lost
 from remit.engine.turn.replay import Replay
+from remit.engine.turn.unbegun import Unbegun
+from remit.engine.turn.unheard import parked_unheard, unheard_of
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
 from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
@@ -78,7 +79,7 @@ class Attempt:
         self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
         self.let_go: set[str] = set()  # what is under way, or over, that the flow gave up, other than by losing a race
         calls = view.calls.values()
-        self.unbegun: dict[str, Coroutine[Any, Any, Any]] = {}  # calls that were made and not awaited yet
+        self.unbegun = Unbegun()
         self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
@@ -162,14 +163,17 @@ class Attempt:
         await self.check_may_begin(wish.name)
         if self.unasked:
             await self.until_due(wish)
+        self.check_heard(wish.name)
+
+    def check_heard(self, then: str) -> None:
+        """Raises AttemptClosed where the flow goes on to something new outside, and did not hear what it gave up."""
         if self.let_go:
             # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
             # is awaited; the next turn finds it recorded and goes another way.
             self.stop(Again())
-        unheard = [name for name in self.replay.unheard if name in self.boundary.effects]
+        unheard = unheard_of(self.view.calls, self.replay.unheard)
         if unheard:
-            words = f"The flow gave up {', '.join(unheard)}, of which there is an outcome, and went on to {wish.name}"
-            self.stop(Parked("repair", "effect.unheard", f"{words}; nothing was called. Let it wait for that outcome."))
+            self.stop(parked_unheard(unheard, then))
 
     async def until_due(self, wish: Wish) -> None:
         """Let what was asked or intended before be come to. Raises AttemptClosed where this is something new."""
@@ -208,23 +212,6 @@ class Attempt:
             self.lost(LeaseLost(f"Run {self.run_id!r} could not be renewed in time{why}; nothing more was written."))
         if self.closed_by is not None:
             raise AttemptClosed from self.closed_by
-
-    def check_awaited(self) -> None:
-        """Raises CallRefused where the flow returned and a call that it made was never awaited."""
-        left = self.drop_unbegun()
-        if left:
-            raise CallRefused(
-                f"{', '.join(left)} of run {self.run_id!r} was called and never awaited, so it never ran.",
-                code="call.unawaited",
-                hint="Await it, `await run.step(...)`, or hand it to `run.gather`, and call again with the same id.",
-            )
-
-    def drop_unbegun(self) -> list[str]:
-        """Give up the calls that the flow made and never awaited; their names."""
-        calls = [(name, call) for name, call in self.unbegun.items() if getcoroutinestate(call) == CORO_CREATED]
-        for _, call in calls:
-            call.close()
-        return [name for name, _ in calls]
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Let an entry become durable with the next append. Raises AttemptClosed under a clock that is not believed."""
@@ -353,8 +340,15 @@ class Attempt:
         raise AttemptClosed from why
 
     def disagree(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> NoReturn:
-        """Close: the journal has calls that the code no longer makes. Raises AttemptClosed."""
-        self.lost(DefinitionIncompatible(recorded, asked))
+        """Close: the journal has calls that the code no longer makes, or only gave up. Raises AttemptClosed."""
+        self._refuse(recorded, asked)
+        raise AttemptClosed from self.closed_by
+
+    def misfit(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> DefinitionIncompatible:
+        """What is said where code and journal disagree."""
+        effects = self.boundary.effects.values()
+        done = tuple(effect.name for effect in effects if effect.may_have_happened)
+        return DefinitionIncompatible(recorded, asked, done=done)
 
     def reopen_to_end(self) -> None:
         """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""
@@ -388,7 +382,11 @@ class Attempt:
                 task.cancel()
 
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
-        self.close(DefinitionIncompatible(recorded, asked))
+        unheard = unheard_of(self.view.calls, recorded)
+        if unheard and all(self.unbegun.is_given_up(name) for name in recorded):
+            self.halt(parked_unheard(unheard, ", ".join(asked) or "its end"))  # its code did not change
+        else:
+            self.close(self.misfit(recorded, asked))
 
 
 _LATE_MANY = 100

@@ -33,7 +33,7 @@ async def perform(
     attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
 ) -> Any:
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
-    attempt.unbegun.pop(name, None)
+    attempt.unbegun.begin(name)
     with attempt.parking.open_call():
         recorded = await attempt.recall(name, "step")
         if recorded is None:

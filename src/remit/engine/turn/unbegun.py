@@ -1,0 +1,51 @@
+"""Unbegun: calls that the flow made, and that nobody awaited yet.
+
+A call has its name from when it is made, and begins when it is awaited. One whose task was cancelled before it had
+its first turn never begins, and the flow gave it up all the same. One that nobody ever awaited is a mistake of its flow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from inspect import CORO_CLOSED, CORO_CREATED, getcoroutinestate
+from typing import Any
+
+from remit.errors import CallRefused
+
+
+class Unbegun:
+    """The calls of one turn, by name, from when they are made until they begin."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: dict[str, Coroutine[Any, Any, Any]] = {}
+
+    def made(self, name: str, call: Coroutine[Any, Any, Any]) -> None:
+        """The flow has this call in its hand."""
+        self._calls[name] = call
+
+    def begin(self, name: str) -> None:
+        """It is awaited."""
+        self._calls.pop(name, None)
+
+    def is_given_up(self, name: str) -> bool:
+        """Whether the flow made this call and let go of it before it began."""
+        return name in self._calls and getcoroutinestate(self._calls[name]) == CORO_CLOSED
+
+    def check_none(self, run_id: str) -> None:
+        """Raises CallRefused where the flow returned and a call that it made was never awaited."""
+        left = self.drop()
+        if left:
+            raise CallRefused(
+                f"{', '.join(left)} of run {run_id!r} was called and never awaited, so it never ran.",
+                code="call.unawaited",
+                hint="Await it, `await run.step(...)`, or hand it to `run.gather`, and call again with the same id.",
+            )
+
+    def drop(self) -> list[str]:
+        """Give up the calls that the flow made and never awaited; their names."""
+        calls = [(name, call) for name, call in self._calls.items() if getcoroutinestate(call) == CORO_CREATED]
+        for _, call in calls:
+            call.close()
+        return [name for name, _ in calls]
