@@ -13,7 +13,7 @@ import pytest
 import remit
 from tests.spec.conftest import Storage
 from tests.support.office import BUYER, answer, staffed
-from tests.support.till import OPEN, Order, Till, paying
+from tests.support.till import OPEN, Order, Till, find_out, paying
 
 
 def quote() -> int:
@@ -107,6 +107,37 @@ async def test_a_doubt_that_is_given_up_while_it_waits_for_its_place_is_ended_be
     assert [order.invoice for _, order in till.arrived] == ["i-1"]
 
 
+async def test_a_payment_that_a_person_found_is_heard_before_the_flow_goes_elsewhere(
+    storage: Storage,
+):  # proves: FX-2, FX-9, FX-10
+    impatient = Impatient()
+    till, is_patient = impatient.till, impatient.is_patient
+    till.next(till.pay_and_raise(ConnectionError("no answer")))
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def paying_by(run: remit.Run) -> Any:
+        beside = run.branch("beside")
+        if is_patient:
+            await beside.step(quote)
+            return (await run.effect(pay, Order())).number
+        await impatient.give_up(asyncio.ensure_future(run.effect(pay, Order())))  # its place is behind the quote's
+        await beside.step(quote)
+        return (await run.effect(impatient.elsewhere, Order(invoice="elsewhere"))).number
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(paying_by, id="r")).status == "in_doubt"
+        await find_out(rt, "r", "ok", {"number": 1, "amount": 100})
+        is_patient.clear()
+        told = await rt.check("r", paying_by)
+        assert told.reason.startswith("it would wait: The flow gave up pay; before anything new begins")
+        outcome = await rt.run(paying_by, id="r")
+        assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.unheard")
+        is_patient.append(True)
+        assert (await rt.run(paying_by, id="r")).value == 1
+    assert [order.invoice for _, order in till.arrived] == ["i-1"]
+
+
 @pytest.mark.parametrize("of", ["a question", "an effect"])
 async def test_a_recorded_no_is_heard_before_the_flow_goes_elsewhere(
     of: str, storage: Storage
@@ -145,9 +176,12 @@ async def test_a_recorded_no_is_heard_before_the_flow_goes_elsewhere(
             await (rt.resume("r", told_no) if of == "a question" else rt.run(told_no, id="r"))
         is_patient.clear()
         is_broken.clear()
+        checked, judged = await rt.check("r", told_no), await rt.judge("r", told_no)
         for _ in range(2):
             outcome = await rt.resume("r", told_no)
             assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.unheard")
+        assert (checked.call, checked.reason) == ("", f"it would wait: {outcome.reason}")
+        assert (judged.call, judged.verdict.decision, judged.waits) == ("", "resume", outcome.reason)
         is_patient.append(True)
         assert (await rt.resume("r", told_no)).value == "told"
     assert till.arrived == arrived
@@ -189,6 +223,8 @@ async def test_unchanged_code_that_gives_up_before_its_call_began_waits_for_repa
         for _ in range(2):
             outcome = await rt.run(unchanged, id="r")
             assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.unheard")
+        assert (await rt.check("r", unchanged)).reason == f"it would wait: {outcome.reason}"
+        assert (await rt.judge("r", unchanged)).waits == outcome.reason
     assert [order.invoice for _, order in till.arrived] == ["i-1"]
 
 

@@ -248,3 +248,77 @@ async def test_a_doubt_that_only_a_person_can_end_stands_dry(storage: Storage): 
         await rt.run(flow, id="r")
         judged = await rt.judge("r", flow)
         assert (judged.call, judged.verdict.code, judged.first) == ("pay", "duplicates_in_doubt", ())
+
+
+@pytest.mark.parametrize("shared", ["a ceiling", "a business key"])
+async def test_what_a_person_said_gives_back_dry_what_it_will_give_back(
+    shared: str, storage: Storage
+):  # proves: RUN-17, GATE-9
+    paid: list[dict[str, Any]] = []
+
+    @remit.effect(business_key="invoice" if shared == "a business key" else None)
+    async def pay(order: dict[str, Any], *, key: str) -> str:
+        paid.append(order)
+        if len(paid) == 1:
+            raise ConnectionError("no answer")
+        return "paid"
+
+    async def fetch() -> int:
+        return 1
+
+    daily = remit.Ceiling("amount", max=100, per="day")
+    rule = remit.Rule(ceiling=daily) if shared == "a ceiling" else remit.Rule()
+    contract = Contract(version="1", resume="anyone", effects={"pay": rule})
+    is_new: list[bool] = []
+
+    @remit.flow(contract=contract, name="f")
+    async def flow(run: remit.Run) -> str:
+        beside, order = run.branch("beside"), {"amount": 60, "invoice": "i-1"}
+        if not is_new:
+            await beside.step(fetch)
+            return await run.effect(pay, order)
+        call = asyncio.ensure_future(run.effect(pay, order))  # its place is behind the step's
+        await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait([call])
+        await beside.step(fetch)
+        return await run.branch("new").effect(pay, order)
+
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by="user:root")
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        await rt.resolve("r", "pay", "did_not_happen", by="user:dana", evidence="the bank says so")
+        if shared == "a business key":
+            is_new.append(True)  # another call of this run takes it
+        judged = await rt.judge("r", flow)
+        assert (judged.call, judged.verdict.decision) == ("new/pay" if is_new else "pay", "resume")
+        assert [limit.used for limit in judged.question.ceilings] == ([0] if shared == "a ceiling" else [])
+        assert (await rt.run(flow, id="r")).value == "paid"
+    assert len(paid) == 2
+
+
+@pytest.mark.parametrize("code", ["transact.risk", "transact.store", "transact.function"])
+async def test_a_transaction_that_is_refused_is_refused_dry(code: str, tmp_path: Path):  # proves: RUN-17, GATE-9
+    async def book_slowly(connection: Any, order: int) -> str:
+        return "booked"
+
+    def book(connection: Any, order: int) -> str:
+        return "booked"
+
+    booking: Any = remit.transaction(name="book")(book_slowly if code == "transact.function" else book)
+    risk: Any = "high" if code == "transact.risk" else "low"
+
+    @remit.flow(contract=Contract(version="1", resume="anyone", risk=risk), name="f")
+    async def flow(run: remit.Run) -> str:
+        return str(await run.transact(booking, 1))
+
+    url = "memory:" if code == "transact.store" else f"sqlite:///{tmp_path}/a.db"
+    async with remit.open(url) as rt:
+        await rt.start(flow, id="r")
+        told = await rt.check("r", flow)
+        with pytest.raises(remit.CallRefused) as judged:
+            await rt.judge("r", flow)
+        with pytest.raises(remit.CallRefused) as ran:
+            await rt.run(flow, id="r")
+    assert judged.value.code == ran.value.code == code
+    assert (told.fit, told.reason) == ("incompatible", f"the flow raises remit.errors.CallRefused: {ran.value.message}")

@@ -182,6 +182,7 @@ def judged_document(found: Judged) -> Document:
         "decision": found.verdict.decision,
         "code": found.verdict.code,
         "first": list(found.first),
+        "waits": found.waits or None,
         "findings": [
             msgspec.to_builtins(finding) | {"ok": finding.ok, "seen": seen, "required": required}
             for finding, seen, required in found.told()

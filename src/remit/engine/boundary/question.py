@@ -32,7 +32,7 @@ from remit.facts.calls import AskView, Decided, EffectView
 from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
 from remit.facts.kinds import Reservation
-from remit.store.marks import Fence, Mark
+from remit.store.marks import Fence, FreeKey, Mark, Unreserve
 
 REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
 
@@ -258,6 +258,8 @@ async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
     row = await host.store.read_key(host.tenant, digest)
     if row is None or (row.run_key, row.call) == (turn.attempt.lease.run_key, wish.name):
         return digest, ""
+    if row.run_key == turn.attempt.lease.run_key and FreeKey(digest) in turn.attempt.writer.given_back:
+        return digest, ""  # by another call of this run
     is_same_id = row.run == turn.attempt.run_id and row.run_key != turn.attempt.lease.run_key
     return digest, f"{'an earlier ' if is_same_id else ''}{row.run} {row.call}"
 
@@ -285,6 +287,8 @@ async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Li
         used = await turn.host.store.read_used(turn.host.tenant, scope)
         if own is not None and own.settled is None:
             used -= sum(taken.amount for taken in own.intended.reserved if taken.scope == scope)
+        given_back = [mark for mark in turn.attempt.writer.given_back if isinstance(mark, Unreserve)]
+        used -= sum(mark.amount for mark in given_back if mark.scope == scope)
     limit = ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
     return msgspec.structs.replace(limit, uncounted=uncounted) if uncounted else limit
 

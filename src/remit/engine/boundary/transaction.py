@@ -47,19 +47,20 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
             check_same(turn, effect, name, data)
             return recall_outcome(turn, effect, recorded)
         wish = wish_for(turn, effect, name, data, rests_on)
+        if attempt.settles_for is None:  # that turn ends as it has to, whatever the flow would do
+            _check_may(turn, effect, name)
         await attempt.meet(wish)
-        if is_high(turn.risk):
-            raise CallRefused(
-                f"{name} is a transaction in a flow of high risk; nothing was done.",
-                code="transact.risk",
-                hint="Make it an effect: at high risk the intention is acknowledged before anything happens.",
-            )
-        _check_store(turn, effect)
         return await seen_through(turn, wish, _go)
 
 
-def _check_store(turn: Turn, effect: Transaction[Any]) -> None:
-    """Raises CallRefused where this store has no rows of the application's, or calls other functions."""
+def _check_may(turn: Turn, effect: Transaction[Any], name: str) -> None:
+    """Raises CallRefused at high risk, and where this store has no rows of yours, or calls other functions."""
+    if is_high(turn.risk):
+        raise CallRefused(
+            f"{name} is a transaction in a flow of high risk; nothing was done.",
+            code="transact.risk",
+            hint="Make it an effect: at high risk the intention is acknowledged before anything happens.",
+        )
     how = turn.host.store.transacts
     if not how:
         raise CallRefused(

@@ -33,6 +33,7 @@ class Judged:
     """A verdict with its question. call: the boundary call that comes next; "" for a plain resume.
 
     first: what a turn does before it asks this, in words: settles what somebody said, sends again, asks outside.
+    waits: why a turn that the gate lets go on stops all the same before anything new, in words; "" where it does not.
     """
 
     run: str
@@ -40,6 +41,7 @@ class Judged:
     question: Question
     verdict: Verdict
     first: tuple[str, ...] = ()
+    waits: str = ""
 
     def told(self) -> list[tuple[Finding, str, str]]:
         """Each finding with what was seen and what is required, in order."""
@@ -71,7 +73,8 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     if wish is None:
         if rehearsed.stopped is not None and may_go_on:
             raise rehearsed.stopped
-        return Judged(view.identity.run, "", plain, judge(plain), tuple(first))
+        waits = rehearsed.waits if may_go_on else ""
+        return Judged(view.identity.run, "", plain, judge(plain), tuple(first), waits)
     if may_go_on:
         first += _ends_doubt(turn, wish)
     question = await question_of(turn, wish)

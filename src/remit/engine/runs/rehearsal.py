@@ -23,7 +23,7 @@ from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
-from remit.engine.turn.halt import Parked
+from remit.engine.turn.halt import Again, Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
@@ -75,6 +75,7 @@ class _Rehearsal(Attempt):
     async def meet(self, wish: Wish) -> None:
         if self.unasked:
             await self.until_due(wish)
+        self.check_heard(wish.name)
         effect = self.boundary.effects.get(wish.name)
         if effect is not None and effect.settled is not None and not effect.settled.goes_on:
             return  # as somebody said what became of it: the flow is given that, and goes on
@@ -85,7 +86,7 @@ class _Rehearsal(Attempt):
         self, drafts: Sequence[Draft], conditions: Conditions, *, is_stoppable: bool = True, is_answer: bool = False
     ) -> None:
         """What people said became of a doubt: it holds in here, as it will where a turn settles it."""
-        self.writer.pretend(drafts)
+        self.writer.pretend(drafts, conditions)
 
     def check_open(self) -> None:
         if not self.is_open:
@@ -95,7 +96,8 @@ class _Rehearsal(Attempt):
         raise AssertionError("a rehearsal came to the outside, and holds no lease to do anything there")
 
     def see_to(self, name: str, begin: Callable[[EffectView], None]) -> None:
-        """A doubt that the flow let go of stays."""
+        """A doubt that the flow let go of stays, and holds up what is new."""
+        super().see_to(name, lambda _: None)
 
     def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """A draw or a race that the journal does not have leaves nothing behind."""
@@ -107,6 +109,7 @@ class Rehearsed:
 
     stopped: what a turn of this code raises, where it does not go on with the journal.
     settled: the effects that a turn settles first, as people said what became of them, by name.
+    waits: why such a turn stops before anything new, in words; "" where it does not.
     """
 
     fit: Compatibility
@@ -114,6 +117,7 @@ class Rehearsed:
     wish: Wish | None
     stopped: RemitError | None
     settled: dict[str, Resolved]
+    waits: str
 
 
 async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
@@ -134,8 +138,8 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     fit = await _fit(turn, flow, view)
     attempt.unbegun.drop()
     if not isinstance(fit, RemitError):
-        return Rehearsed(fit, turn, getattr(attempt, "wish", None), None, settled)
-    return Rehearsed(_incompatible(view, fit), turn, None, fit, settled)
+        return Rehearsed(fit, turn, getattr(attempt, "wish", None), None, settled, _waits(attempt))
+    return Rehearsed(_incompatible(view, fit), turn, None, fit, settled, "")
 
 
 async def _settle(host: Host, attempt: Attempt) -> dict[str, Resolved]:
@@ -168,12 +172,13 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
         return exc
     except Exception as exc:
         return _raised(flow, view, exc)
-    why, halted = attempt.closed_by, attempt.halted
-    if isinstance(halted, Parked):
-        return _compatible(flow, view, "", f"it would wait: {halted.words}")
-    left = attempt.replay.left or (tuple(sorted(attempt.unasked)) if why is None else ())
-    if why is None and left:
-        why = attempt.misfit(left, ())
+    left = attempt.replay.left or tuple(sorted(attempt.unasked))
+    if left and attempt.is_open:
+        with suppress(AttemptClosed):
+            attempt.disagree(left, ())
+    if waits := _waits(attempt):
+        return _compatible(flow, view, "", f"it would wait: {waits}")
+    why = attempt.closed_by
     if isinstance(why, ValueUnreadable | DefinitionIncompatible):
         return why
     if isinstance(why, _NextCall):
@@ -182,6 +187,14 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
         raise why
     then = f" when it is known whether {', '.join(doubts)} happened" if (doubts := attempt.boundary.in_doubt) else ""
     return _compatible(flow, view, "", f"every call is recorded; it would end{then}")
+
+
+def _waits(attempt: Attempt) -> str:
+    """Why the turn stops before anything new, in words."""
+    if isinstance(attempt.halted, Again):
+        names = ", ".join(sorted(attempt.let_go))
+        return f"The flow gave up {names}; before anything new begins it has to be known what became of that."
+    return attempt.halted.words if isinstance(attempt.halted, Parked) else ""
 
 
 def _raised(flow: Flow[Any], view: RunView, exc: BaseException) -> RemitError:

@@ -123,10 +123,12 @@ class Attempt:
 
     def see_to(self, name: str, begin: Callable[[EffectView], None]) -> None:
         """The flow let go of a call, as it did before: where that left a doubt, `begin` ends it all the same."""
-        effect = self.boundary.effects.get(name)
-        if effect is not None and effect.settled is None and self.is_open:
-            if not has_lost():
-                self.let_go.add(name)
+        effect = self.boundary.effects.get(name) if self.is_open else None
+        if effect is None or effect.state == "did_not_happen" or name in self.view.calls:
+            return  # nothing is to be heard of it, or the replay tells
+        if not has_lost():
+            self.let_go.add(name)
+        if effect.settled is None:  # and not as a person said, in this very turn
             begin(effect)
 
     def is_outside(self, wish: Wish) -> bool:

@@ -1,7 +1,7 @@
 """Unbegun: calls that the flow made, and that nobody awaited yet.
 
 A call has its name from when it is made, and begins when it is awaited. One whose task was cancelled before it had
-its first turn never begins, and the flow gave it up all the same. One that nobody ever awaited is a mistake of its flow.
+its first turn never begins, and the flow gave it up all the same. One that nobody ever awaited is its flow's mistake.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from remit.facts.chain import Read
 from remit.facts.entry import HEADER, Entry, Pen
 from remit.facts.fact import Fact
 from remit.facts.machine import BOUNDARY_KINDS, FINAL_KINDS, Status
-from remit.store.marks import Fence, Mark
+from remit.store.marks import Fence, FreeKey, Mark, Unreserve
 from remit.store.protocol import Move, Store, Unit
 
 RUNNING = Move(Status.RUNNING)
@@ -64,7 +64,10 @@ Seal = Callable[[Sequence[Draft], Conditions], Unit]
 
 
 class JournalWriter:
-    """Belongs to one event loop. boundary: is told what was written."""
+    """Belongs to one event loop. boundary: is told what was written.
+
+    given_back: of what runs share, where that is only pretended: the store does not know of it.
+    """
 
     __slots__ = (
         "_clock",
@@ -75,6 +78,7 @@ class JournalWriter:
         "_store",
         "alone",
         "boundary",
+        "given_back",
         "has_written",
         "last_at",
     )
@@ -84,6 +88,7 @@ class JournalWriter:
         self._riding: list[Draft] = []
         self._move: Move | None = None  # of the first append
         self.alone: asyncio.Future[None] | None = None  # a unit with conditions is under way; done when it is over
+        self.given_back: list[FreeKey | Unreserve] = []
         self.has_written = False
         self.last_at = last_at  # the latest time that an entry states, microseconds UTC
 
@@ -193,8 +198,9 @@ class JournalWriter:
             self.alone.set_result(None)
             self.alone = None
 
-    def pretend(self, drafts: Sequence[Draft]) -> None:
+    def pretend(self, drafts: Sequence[Draft], conditions: Conditions) -> None:
         """Let the boundary hear of entries as if they were written. Only where nothing is."""
+        self.given_back += (mark for mark in conditions.marks if isinstance(mark, FreeKey | Unreserve))
         self._written(drafts, self._unit(self._pen.copy(), drafts, None, _NO_CONDITIONS).entries)
 
     async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:

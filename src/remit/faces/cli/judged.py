@@ -27,6 +27,8 @@ def judged(found: Judged) -> Shown:
         mark = cell("ok", "green") if finding.ok else cell(finding.verdict, _DECISIONS[finding.verdict or "revalidate"])
         grid.row(mark, finding.check, finding.code, seen, required)
     before = [line("First ", cell(words), ".") for words in found.first]
+    if found.waits:
+        before.append(line("Then it waits: ", cell(found.waits)))
     foot = f"Directory and policy at version {found.question.authority}; nothing was changed."
     return stack(head, *before, grid.made(), cell(foot, "dim"))
 

@@ -218,7 +218,7 @@ def judge(manner: Manner, id: RunArgument, flow: FlowArgument) -> None:
             voice.answer(ended_document(seen), judged.ended(seen))
             return Exit.NOT_COMPLETED
         voice.answer(judged_document(found), judged.judged(found))
-        return Exit.OK if found.verdict.decision == "resume" else Exit.NOT_COMPLETED
+        return Exit.OK if found.verdict.decision == "resume" and not found.waits else Exit.NOT_COMPLETED
 
     act(manner, ask, first=lambda: flow_of(flow))
 
