@@ -335,6 +335,9 @@ def test_an_outcome_that_could_not_be_stored_is_lost_and_not_null(desk: Desk):  
     assert effect["state"] == "ok" and effect["lost"].startswith("value.") and effect["outcome"] is None
     told = words(desk("effects", "r"))
     assert f"its outcome is lost: {words(effect['detail'])}" in told and "null" not in told
+    judged = desk.json("judge", "r", "flows:free", exits=8)  # the gate lets it go on, and it waits all the same
+    assert (judged["decision"], judged["code"]) == ("resume", "") and "its outcome is lost" in judged["waits"]
+    assert "Then it waits: pay" in words(desk("judge", "r", "flows:free", exits=8))
 
 
 def test_a_run_killed_inside_its_effect_is_found_from_where_one_looks(desk: Desk):

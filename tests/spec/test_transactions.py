@@ -21,6 +21,7 @@ from remit.store.sqlite import SqliteStore
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.moving import Moving
+from tests.support.till import Order, Till
 
 OPS = "user:ops"
 DEFERRED = "DEFERRABLE INITIALLY DEFERRED"
@@ -347,3 +348,22 @@ async def test_what_rolls_back_is_recorded_before_the_flow_hears_of_it_whatever_
         is_mended.append(True)
         assert (await rt.run(booking, id="r")).value == "told"
         assert await rt.verify("r") is None
+
+
+async def test_a_run_that_only_settles_ends_at_a_transaction_that_would_be_refused():  # proves: FX-6, FX-10
+    till = Till()
+    till.next(till.pay_and_raise(ConnectionError("no answer")))
+    till.probe_says = ConnectionError("the bank's query is down")
+    pay = till.effect(doubt="probe")
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def both(run: remit.Run) -> int:
+        await run.effect(pay, Order())
+        return await run.transact(ledger_of("memory"), Booking("a", 1))  # this store has no rows of ours
+
+    async with remit.open("memory:") as rt, asyncio.timeout(30):
+        assert (await rt.run(both, id="r")).status == "in_doubt"
+        await rt.cancel("r", by=OPS)
+        till.probe_says = None
+        outcome = await rt.run(both, id="r")
+        assert (outcome.status, "Done before: pay." in outcome.reason) == ("cancelled", True)
