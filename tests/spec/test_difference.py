@@ -158,6 +158,7 @@ ANOTHER: dict[str, Any] = {
     "contract": "c2",
     "effect": "refund",
     "evidence": {"quote": "e2"},
+    "immaterial": ["note"],
     "material": "m2",
     "policy": "p2",
     "request": "r2",
