@@ -162,6 +162,28 @@ async def test_a_no_stands_for_a_rewording_and_the_same_code_goes_on_behind_it(
     assert office.sent == []
 
 
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_a_policy_that_is_set_again_brings_no_yes_and_no_question_back(
+    is_answered: bool,
+):  # proves: APR-1, GATE-6
+    """Whoever set the one in between was told that they are void."""
+    office = Office()
+    policy = {"version": "1"}
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.set_policy(policy, by=ROOT)
+        await office.go(rt)
+        ask = await answer(rt) if is_answered else await asked(rt)
+        assert [one.id for one in await rt.voided_by({"version": "2"})] == [ask.id]
+        for each in ({"version": "2", "forbid": ["pay"]}, policy):
+            await rt.set_policy(each, by=ROOT)
+        assert await rt.voided_by({"version": "2"}) == []
+        assert (await rt.ask(ask.id)).moved == ("policy",)
+        assert (await office.go(rt)).waits_for == "approval"
+        assert (await voided(rt))[0] == ["approval.policy", "approval.shown"]
+    assert office.sent == []
+
+
 async def test_a_recorded_yes_is_one_to_what_was_immaterial_when_it_was_asked():  # proves: APR-1
     """Code that calls more of the payload immaterial later is not told that somebody said yes to it."""
     broken = [True]

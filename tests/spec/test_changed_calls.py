@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 
 import remit
 from remit import Contract
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Store
 from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
+from tests.support.moving import Moving
 from tests.support.till import Till, paying
 from tests.support.vault import Vault
 
@@ -475,6 +479,61 @@ async def test_a_ceiling_of_a_run_counts_what_was_sent_again_under_it_once():  #
         sent.clear()
         assert (await rt.run(both, id="r")).status == "completed"
     assert sorted(sent) == [40, 60]
+
+
+async def test_what_is_judged_over_midnight_counts_on_the_day_on_which_it_is_paid():  # proves: FX-12
+    clock, is_slow, paid = MovedClock(datetime(2026, 1, 5, 23, 59, 55, tzinfo=UTC)), [True], list[int]()
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> None:
+        paid.append(request["amount"])
+
+    async def wanted(request: dict[str, int]) -> bool:
+        if is_slow:
+            is_slow.clear()
+            clock.move(timedelta(seconds=10))  # whoever is asked answers after midnight
+        return True
+
+    contract = Contract(version="1", resume="anyone", effects={"pay": remit.Rule(still_wanted=wanted)})
+
+    @remit.flow(contract=contract, name="daily")
+    async def daily(run: remit.Run, amount: int) -> None:
+        await run.effect(pay, {"amount": amount})
+
+    async with remit.open("memory:", clock=clock) as rt:
+        await rt.set_policy({"version": "1", "ceilings": {"pay.amount": {"max": 100, "per": "day"}}}, by=OPS)
+        assert (await rt.run(daily, 100, id="a")).status == "completed"
+        assert [(used.max, used.used) for used in await rt.used()] == [(100, 100)]
+        assert (await rt.run(daily, 100, id="b")).code == "ceiling_exceeded"
+        clock.move(timedelta(days=1) - timedelta(seconds=10))
+        is_slow.append(True)
+        assert (await rt.run(daily, 50, id="c")).status == "completed", "nothing is used of the new day"
+    assert paid == [100, 50]
+
+
+async def test_a_commit_that_waits_over_midnight_counts_on_no_day_and_is_judged_anew():  # proves: FX-12, FX-11
+    clock, store, paid = MovedClock(datetime(2026, 1, 5, 23, 59, 55, tzinfo=UTC)), Moving(MemoryStore()), list[int]()
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> None:
+        paid.append(request["amount"])
+
+    async def waits() -> None:
+        clock.move(timedelta(seconds=10))
+
+    cap = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"))
+
+    @remit.flow(contract=Contract(version="1", resume="anyone", effects={"pay": cap}))
+    async def daily(run: remit.Run) -> None:
+        await run.effect(pay, {"amount": 100})
+
+    async with remit.open(cast(Store, store), clock=clock) as rt:
+        await rt.grant("user:a", "clerk", by=OPS)
+        store.meanwhile = waits
+        assert (await rt.run(daily, id="a")).status == "completed"
+        assert (await rt.run(daily, id="b")).code == "ceiling_exceeded"
+        assert [effect.calls for effect in await rt.effects("a")] == [2]
+    assert paid == [100]
 
 
 async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: Storage):  # proves: FX-9

@@ -161,6 +161,7 @@ ANOTHER: dict[str, Any] = {
     "immaterial": ["note"],
     "material": "m2",
     "policy": "p2",
+    "policy_set": 9,
     "request": "r2",
     "roles": [["cfo"]],
     "version": "2",

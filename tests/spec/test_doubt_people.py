@@ -70,6 +70,20 @@ async def test_a_doubt_is_not_ended_by_who_could_not_have_approved(storage: Stor
         assert (await office.go(rt)).value == "paid 82000"
 
 
+async def test_where_nobody_is_left_from_before_who_came_after_may_say_so():  # proves: FX-9, APR-3
+    """At high risk a witness held the role before; but a run that nobody may end would wait for ever."""
+    async with remit.open("memory:") as rt:
+        office = await in_doubt(rt, risk="high")
+        await rt.grant("user:new", "director", by=ROOT)
+        for senior in (DORA, DEREK):
+            with pytest.raises(remit.Refused) as refused:
+                await rt.resolve(RUN, "pay", "ok", by="user:new", evidence="receipt 5", outcome="paid 82000")
+            assert refused.value.code == "doubt.role" and senior in refused.value.hint
+            await rt.disable(senior, by=ROOT)
+        await rt.resolve(RUN, "pay", "ok", by="user:new", evidence="receipt 5", outcome="paid 82000")
+        assert (await office.go(rt)).value == "paid 82000"
+
+
 async def _disabled(rt: remit.Runtime) -> None:
     await rt.disable(DORA, by=ROOT)
 

@@ -207,7 +207,8 @@ async def test_one_that_is_stated_anew_without_a_fetcher_is_not_taken_again_by_t
         assert (await rt.run(desk.flow(purchase), id=RUN)).status == "completed"
 
 
-async def test_what_is_stated_while_an_earlier_one_is_taken_again_counts(storage: Storage):  # proves: GATE-2, LOG-2
+async def test_what_is_stated_when_a_call_has_its_name_is_of_others(storage: Storage):  # proves: GATE-2, LOG-2
+    """Its request was made of what was stated before; a later one of the same name says nothing about it."""
     desk, asks, stated = Desk(), asyncio.Event(), asyncio.Event()
 
     async def again() -> str:
@@ -224,9 +225,26 @@ async def test_what_is_stated_while_an_earlier_one_is_taken_again_counts(storage
         return await paying
 
     async with storage.open() as rt:
-        assert (await rt.run(desk.flow(purchase), id=RUN)).value == "paid 1"
+        held = await rt.run(desk.flow(purchase), id=RUN)
+        assert (held.status, held.code) == ("waiting", "evidence_changed")
         await rt.verify(RUN)
-        assert await _rested_on(rt, "pay") == b'"new"'
+
+
+async def test_calls_that_are_named_first_and_begun_together_rest_each_on_its_own(storage: Storage):  # proves: GATE-2
+    desk = Desk()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", "over", as_of=run.now() - 2 * HOUR, fresh_for=HOUR)
+        first = run.effect(desk.pay, 1)
+        run.evidence("quote", "fresh", as_of=run.now(), fresh_for=HOUR)
+        return await run.gather(first, run.effect(desk.pay, 2))
+
+    async with storage.open() as rt:
+        for _ in range(2):  # a replay states both before it comes to either
+            held = await rt.run(desk.flow(purchase), id=RUN)
+            assert (held.status, held.code) == ("waiting", "evidence_expired")
+        assert [(effect.call, effect.request) for effect in await rt.effects(RUN)] == [("pay#2", 2)]
+        assert await _rested_on(rt, "pay#2") == b'"fresh"'
 
 
 async def test_one_that_is_written_late_does_not_come_back_before_a_later_one(storage: Storage):  # proves: GATE-2

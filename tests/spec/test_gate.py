@@ -411,7 +411,9 @@ def test_each_field_that_an_approval_is_bound_to_voids_it_by_name(field: str) ->
     # Every field there is, so that one which is added later can't be forgotten by the judge.
     value = getattr(BOUND, field)
     other = {str: "other", int: 1, dict: {}, list: [] if value else ["other"]}[type(value)]
-    named = {"immaterial": "material", "request": "payload", "within": "window"}.get(field, field)
+    named = {"immaterial": "material", "policy_set": "policy", "request": "payload", "within": "window"}.get(
+        field, field
+    )
 
     assert other != value
     for question in (bound_to(**{field: other}), crossing(bound=replace(BOUND, **{field: other}))):

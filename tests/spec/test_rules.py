@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.authority.difference import difference
+from remit.authority.moments import microseconds_of
 from remit.authority.rules import (
     Cap,
     Demand,
@@ -23,6 +24,7 @@ from remit.authority.rules import (
     resume_groups,
     risk_of,
     rules_for,
+    scope_end,
     scope_of,
     window_end,
 )
@@ -123,6 +125,19 @@ def test_whether_it_is_still_wanted_is_asked_of_the_code_and_unknown_where_the_c
     assert (rules(None, asking).wanted, rules(None, asking).wanted_lost) == ("shop.is_wanted", "")
     assert (rules(asking, other).wanted, rules(asking, other).wanted_lost) == ("shop.is_welcome", "shop.is_wanted")
     assert (rules(asking, None).wanted, rules(asking, None).wanted_lost) == ("", "shop.is_wanted")
+
+
+@pytest.mark.parametrize(
+    ("per", "until"),
+    [("day", datetime(2026, 2, 1, tzinfo=UTC)), ("month", datetime(2026, 2, 1, tzinfo=UTC)), ("run", None)],
+)
+def test_a_day_and_a_month_end_with_their_last_microsecond(per: str, until: datetime | None):  # proves: FX-12
+    now = microseconds_of(datetime(2026, 1, 31, 23, 59, 59, tzinfo=UTC))
+    end = scope_end(per, now)
+    assert end == (None if until is None else microseconds_of(until) - 1)
+    pin = CeilingPin(field="amount", max=1, per=per)  # type: ignore[arg-type]
+    if end is not None:
+        assert scope_of("pay", pin, end) == scope_of("pay", pin, now) != scope_of("pay", pin, end + 1)
 
 
 def test_the_executor_must_satisfy_both_contracts():  # proves: GATE-3, GATE-7

@@ -163,6 +163,7 @@ PARTS: dict[str, dict[str, str]] = {
         "immaterial": "list of text = []",
         "material": 'text = ""',
         "policy": 'text = ""',
+        "policy_set": "integer = 0",
         "request": "text",
         "roles": "list of list of text = []",
         "shown": 'text = ""',

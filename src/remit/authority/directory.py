@@ -58,6 +58,7 @@ class Authority:
     directory: Mapping[str, Principal] = field(default_factory=lambda: {LOCAL: Principal()})
     policy: PolicyPin | None = None
     policy_digest: str = ""  # "" while there is none
+    policy_set: int = 0  # seq of the entry that set it: one that is set again is another one to who was asked before
 
     def who(self, principal: str) -> Who:
         """The principal as a fact of this version. Whoever is linked to somebody disabled is disabled."""
@@ -150,7 +151,7 @@ def _apply(before: Authority, directory: dict[str, Principal], read: Read) -> Au
         directory.setdefault(fact.person, Principal())
     elif isinstance(fact, PolicySet):
         check_policy(before, fact.policy, by)
-        return replace(after, policy=fact.policy, policy_digest=policy_digest(fact.policy))
+        return replace(after, policy=fact.policy, policy_digest=policy_digest(fact.policy), policy_set=seq)
     elif not isinstance(fact, RunOpened):
         raise _tampered(read, f"{read.header.kind} in {AUTHORITY}")
     return after

@@ -48,6 +48,7 @@ _ENDS: Final[dict[str, End]] = {end.code: end for end in OUTCOMES.values()}
 _BOUND_CODES: Final[dict[str, str]] = {
     "immaterial": "material",
     "material": "payload",
+    "policy_set": "policy",
     "request": "payload",
     "within": "window",
 }

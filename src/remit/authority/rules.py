@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from remit.authority.leaves import covers, leaves_of, value_of
-from remit.authority.moments import datetime_of
+from remit.authority.moments import datetime_of, microseconds_of
 from remit.authority.roles import ANYONE
 from remit.authority.rule import is_currency
 from remit.canonical import INTEGER_MAX, encode
@@ -161,6 +162,16 @@ def scope_of(effect: str, pin: CeilingPin, now: int) -> str:
     if pin.per == "month":
         return f"{scope}/{datetime_of(now):%Y-%m}"
     return scope
+
+
+def scope_end(per: str, now: int) -> int | None:
+    """Until when what is taken now counts in the day or month under way, microseconds UTC; None where it has none."""
+    day = datetime_of(now).replace(hour=0, minute=0, second=0, microsecond=0)
+    if per == "day":
+        return microseconds_of(day + timedelta(days=1)) - 1
+    if per == "month":
+        return microseconds_of((day.replace(day=1) + timedelta(days=32)).replace(day=1)) - 1
+    return None
 
 
 def evidence_until(policy: PolicyPin | None, name: str, as_of: int, until: int) -> int:

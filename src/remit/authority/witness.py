@@ -22,7 +22,9 @@ def objection(authority: Authority, opened: RunOpened, effect: EffectView, by: s
 
     Its code is `doubt.decider` (no person, unknown or disabled), `doubt.self` or `doubt.role`.
     """
-    return _of_person(authority, by) or _of_self(authority, opened, effect, by) or _of_roles(authority, effect, by)
+    return (
+        _of_person(authority, by) or _of_self(authority, opened, effect, by) or _of_roles(authority, opened, effect, by)
+    )
 
 
 def _of_person(authority: Authority, by: str) -> Refused | None:
@@ -51,19 +53,38 @@ def _of_self(authority: Authority, opened: RunOpened, effect: EffectView, by: st
     )
 
 
-def _of_roles(authority: Authority, effect: EffectView, by: str) -> Refused | None:
+def _of_roles(authority: Authority, opened: RunOpened, effect: EffectView, by: str) -> Refused | None:
     question, held = effect.judged.question, authority.who(by).roles
     for need in question.needs:
         serving = [role for role in need.roles if role in held]
         if not serving:
             return _no_role(f"{by!r} does not hold {' or '.join(need.roles)}, as a yes to this effect would need", need)
-        # At high risk nobody is made a witness after the matter.
-        since = [at for role in serving if (at := authority.granted_at(by, role)) is not None]
-        if is_high(question.risk) and min(since, default=0) > effect.intended.authority:
-            return _no_role(f"{by!r} was given {' and '.join(serving)} after the effect was intended", need)
+        # At high risk nobody is made a witness after the matter, while there is one from before it.
+        if is_high(question.risk) and not _is_senior(authority, effect, need, by):
+            seniors = _seniors(authority, opened, effect, need)
+            if seniors:
+                what = f"{by!r} was given {' and '.join(serving)} after the effect was intended"
+                return _no_role(what, need, hint=f"Who held it before says what they found out: {', '.join(seniors)}.")
     return None
 
 
-def _no_role(what: str, need: Need) -> Refused:
-    hint = f"A holder of {' or '.join(need.roles)} says what they found out; `remit who` names them."
-    return Refused(f"{what}; nothing was done.", code="doubt.role", hint=hint)
+def _is_senior(authority: Authority, effect: EffectView, need: Need, by: str) -> bool:
+    """Whether they held a role that serves since before the effect was intended."""
+    since = [at for role in need.roles if (at := authority.granted_at(by, role)) is not None]
+    return min(since, default=effect.intended.authority + 1) <= effect.intended.authority
+
+
+def _seniors(authority: Authority, opened: RunOpened, effect: EffectView, need: Need) -> list[str]:
+    """Who could say so of those that held the role before."""
+    return sorted(
+        who
+        for who in authority.directory
+        if _is_senior(authority, effect, need, who)
+        and _of_person(authority, who) is None
+        and _of_self(authority, opened, effect, who) is None
+    )
+
+
+def _no_role(what: str, need: Need, *, hint: str = "") -> Refused:
+    holder = f"A holder of {' or '.join(need.roles)} says what they found out; `remit who` names them."
+    return Refused(f"{what}; nothing was done.", code="doubt.role", hint=hint or holder)

@@ -62,7 +62,6 @@ class Boundary:
     _in_doubt: dict[str, None] = field(default_factory=dict)  # names, in the order of intending
     _reserved: dict[str, int] = field(default_factory=dict)  # by scope: what happened, or may have
     _asked_last: dict[str, AskView] = field(default_factory=dict)  # by call
-    _evidence_newest: dict[tuple[str, str], EvidenceView] = field(default_factory=dict)  # by branch and name
     _evidence_known: dict[str, tuple[bytes, EvidenceTaken]] = field(default_factory=dict)  # by digest
     _permitted: GateJudged | None = None  # said `resume`, and what it permits has to follow
     _permitted_name: str | None = None
@@ -113,22 +112,13 @@ class Boundary:
         taken = own.intended.reserved if own is not None and own.may_have_happened else ()
         return self._reserved.get(scope, 0) - sum(each.amount for each in taken if each.scope == scope)
 
-    def evidence_for(self, call: str, name: str) -> EvidenceView | None:
-        """What a call rests on under this name: stated last in its own branch, else in those around it, outwards."""
-        branch = _branch_of(call)
-        while True:
-            view = self._evidence_newest.get((branch, name))
-            if view is not None or not branch:
-                return view
-            branch = _branch_of(branch[:-1])
-
     def evidence_with(self, digest: str) -> tuple[bytes, EvidenceTaken] | None:
         """Value and newest taking of evidence, by its digest: as it was when something was bound to it."""
         return self._evidence_known.get(digest)
 
     def state(self, view: EvidenceView) -> None:
         """The flow stated this fact. It counts from here on, and is folded again when it is written."""
-        self.evidence[view.call] = self._evidence_newest[_branch_of(view.call), view.name] = view
+        self.evidence[view.call] = view
 
     # -- folding ------------------------------------------------------------------------------------------------------
 
@@ -309,8 +299,3 @@ class Boundary:
         elif known is None:  # else this turn stated it, and may have stated it anew since
             name = fact.evidence
             self.state(EvidenceView(name, header.name, entry.salt, digest, digest, entry.value, fact, header.epoch))
-
-
-def _branch_of(call: str) -> str:
-    """The branch that a call is made in, as its path begins: "a/" of "a/pay"; "" for the run itself."""
-    return call[: call.rfind("/") + 1]

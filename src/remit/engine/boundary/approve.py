@@ -19,7 +19,7 @@ from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
-from remit.engine.turn.wish import Wish
+from remit.engine.turn.wish import RestsOn, Wish
 from remit.facts.calls import Decided
 from remit.facts.kinds import ApprovalUsed, EffectRefused
 from remit.facts.value import codec_of_value
@@ -35,7 +35,7 @@ class Yes:
     reason: str
 
 
-async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_on: tuple[str, ...]) -> Yes:
+async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_on: RestsOn) -> Yes:
     """The answer to a question, recorded or new. Raises Denied, ValueRefused, or AttemptClosed."""
     attempt = turn.attempt
     attempt.unbegun.begin(name)

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from remit.authority.gate import end_of, judge
+from remit.authority.rules import scope_end
 from remit.engine.boundary import asking
 from remit.engine.boundary.evidence import take_again
 from remit.engine.boundary.question import conditions_of, is_shared, question_of, reservations, resume_question
@@ -150,6 +151,7 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
 def _holds_until(question: Question, intended: EffectIntended) -> int:
     """Until when what let it pass holds: a commit may wait for a file or a server, and come back late."""
     times = [question.window_end, *(basis.until for basis in question.evidence)]
+    times += [end for limit in question.ceilings if (end := scope_end(limit.per, question.now)) is not None]
     if intended.ask and question.answer is not None:
         times.append(question.answer.until)
     return min(times)

@@ -36,7 +36,7 @@ from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import has_lost
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
-from remit.engine.turn.wish import Permit, Wish
+from remit.engine.turn.wish import Permit, RestsOn, Wish
 from remit.errors import EffectDeclined, EffectDidNotHappen, RemitError, ValueRefused, ValueUnreadable
 from remit.facts.boundary import Boundary
 from remit.facts.calls import EffectView
@@ -50,7 +50,7 @@ _log = logging.getLogger("remit")
 Go = Callable[[Turn, Wish], Coroutine[Any, Any, Any]]
 
 
-async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Any:
+async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests_on: RestsOn) -> Any:
     """The outcome of one call of an effect, recorded or new.
 
     data: the request's bytes, from when the call was named. Raises EffectFailed, Denied, Conflict, AttemptClosed.
@@ -104,7 +104,7 @@ def _never_begun(turn: Turn, wish: Wish, task: asyncio.Task[Any]) -> None:
         turn.attempt.let_go.discard(wish.name)
 
 
-def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: tuple[str, ...], view: EffectView) -> None:
+def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: RestsOn, view: EffectView) -> None:
     """End the doubt of a call that nobody waits for: by all that it would be held to if somebody did."""
     wish = wish_for(turn, effect, view.name, data, rests_on)
     wish.let_go()
@@ -233,7 +233,7 @@ def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
     return data
 
 
-def wish_for(turn: Turn, effect: Outward[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Wish:
+def wish_for(turn: Turn, effect: Outward[Any], name: str, data: bytes, rests_on: RestsOn) -> Wish:
     """What this call wants, for whoever waits for it or sees to it. Raises AttemptClosed: it wanted something else."""
     check_same(turn, effect, name, data)
     return Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=turn.attempt.replay.is_whole())

@@ -26,7 +26,7 @@ from remit.engine.declared.flow import Step
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.step import in_thread, type_name
 from remit.engine.turn.turn import Turn
-from remit.engine.turn.wish import Wish
+from remit.engine.turn.wish import Wish, branch_of
 from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused
 from remit.facts.calls import EvidenceView
@@ -63,6 +63,7 @@ def take(
     data = codec_of_value(value).write_whole(value, where=call)
     if again is not None:
         turn.fetchers[call] = again
+    turn.stated = {**turn.stated, (branch_of(call), name): call}  # calls that are named already keep what they had
     recorded = attempt.ridden.get(call)
     if recorded is not None:
         if recorded.value != data:
@@ -75,12 +76,18 @@ def take(
     attempt.boundary.state(EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch))
 
 
+def view_of(turn: Turn, wish: Wish, name: str) -> EvidenceView | None:
+    """The evidence of this name that a call rests on; None where nothing was stated before it was named."""
+    stated = wish.rests_on.of(wish.name, name)
+    return None if stated is None else turn.attempt.boundary.evidence[stated]
+
+
 async def take_again(turn: Turn, wish: Wish) -> None:
     """Refresh what this crossing rests on. Not within the attempt that took it, while its time is not over."""
     attempt = turn.attempt
     demanded = turn.rules(wish.declared).evidence if wish.effect is not None else ()
-    for name in sorted({*demanded, *wish.rests_on}):
-        view = attempt.boundary.evidence_for(wish.name, name)
+    for name in sorted({*demanded, *wish.rests_on.names}):
+        view = view_of(turn, wish, name)
         fetcher = turn.fetchers.get(view.call) if view is not None else None
         if view is None or fetcher is None:
             continue

@@ -20,13 +20,14 @@ from remit.authority.directory import Authority
 from remit.authority.rule import Use
 from remit.authority.rules import Cap, Demand, Rules
 from remit.canonical import encode
+from remit.engine.boundary.evidence import view_of
 from remit.engine.boundary.heard import heard
 from remit.engine.declared.sink import Outward
 from remit.engine.turn.step import type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
-from remit.errors import CallRefused
+from remit.errors import CallRefused, Moved
 from remit.facts.boundary import Boundary
 from remit.facts.calls import AskView, Decided, EffectView
 from remit.facts.entry import value_digest
@@ -53,15 +54,18 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     if (rules.ceilings or rules.needs or has_key) and wish.request is None:
         wish.request = msgspec.json.decode(wish.data)
     own = boundary.effects.get(wish.name)
+    began = turn.attempt.writer.now()
     needs, unanswered = await _needs(turn, wish, rules.needs)
     needs = [*needs, *wish.asks]
     business, rival = await _rival(turn, wish)
-    ceilings = [await _limit(turn, wish, cap, own) for cap in rules.ceilings]
+    ceilings = [await _limit(turn, wish, cap, own, began) for cap in rules.ceilings]
     wanted, unwanted_by = await _wanted(turn, wish, rules)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own = boundary.effects.get(wish.name)
-    names = sorted({*rules.evidence, *wish.rests_on})
-    evidence = [_basis(turn, wish.name, name) for name in names]
+    if any((end := ruling.scope_end(limit.per, began)) and turn.attempt.writer.now() > end for limit in ceilings):
+        raise Moved("time")  # another day began while this was gathered, and nothing is used of it
+    names = sorted({*rules.evidence, *wish.rests_on.names})
+    evidence = [_basis(turn, wish, name) for name in names]
     bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
     crossing = Crossing(
         bound=bound,
@@ -185,8 +189,8 @@ def _lost(name: str) -> LookupError:
     return LookupError(name)
 
 
-def _basis(turn: Turn, call: str, name: str) -> Basis:
-    view = turn.attempt.boundary.evidence_for(call, name)
+def _basis(turn: Turn, wish: Wish, name: str) -> Basis:
+    view = view_of(turn, wish, name)
     if view is None:
         return Basis(name=name)
     policy = turn.host.standing.authority.policy
@@ -213,6 +217,7 @@ def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, 
         bound,
         evidence={basis.name: basis.digest for basis in evidence},
         immaterial=immaterial,
+        policy_set=turn.host.standing.authority.policy_set,
         material=value_digest(wish.salt, ruling.material_of(wish.data, immaterial)) if immaterial else "",
         roles=[need.roles for need in needs],
         within=min((need.within for need in needs), default=0),
@@ -276,8 +281,8 @@ def business_digest(effect: Outward[Any], request: Any) -> str:
     return sha256(_BUSINESS_TAG + encode([effect.name, str(value)])).hexdigest()
 
 
-async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None) -> Limit:
-    now = turn.attempt.writer.now()
+async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None, now: int) -> Limit:
+    """now: microseconds UTC, of all of one question."""
     scope = ruling.scope_of(wish.declared, cap.pin, now)
     used, uncounted = 0, ""
     if cap.pin.per == "run":

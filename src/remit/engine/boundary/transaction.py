@@ -24,7 +24,7 @@ from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
-from remit.engine.turn.wish import Permit, Wish
+from remit.engine.turn.wish import Permit, RestsOn, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
 from remit.errors import CallRefused, Moved, Refused, RemitError
 from remit.facts.kinds import EffectSettled
@@ -34,7 +34,7 @@ _ENDING = (StopIteration, StopAsyncIteration, SystemExit, KeyboardInterrupt, Gen
 _OWN_FAULTS = ("transact.late", "transact.ended")
 
 
-async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, rests_on: tuple[str, ...]) -> Any:
+async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, rests_on: RestsOn) -> Any:
     """The outcome of one transaction, recorded or new.
 
     Raises EffectFailed where it rolled back, Denied, Conflict, CallRefused, ValueRefused, AttemptClosed.

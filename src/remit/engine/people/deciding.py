@@ -321,7 +321,7 @@ def _moved(ask: AskView, judged: GateJudged | None, authority: Authority | None)
     """What the gate will find otherwise than when it asked, as far as that is known without the code of the run."""
     if judged is None or authority is None:
         return ()
-    moved = [POLICY_MOVED] if ask.asked.bound.policy != authority.policy_digest else []
+    moved = [POLICY_MOVED] if ask.asked.bound.policy_set != authority.policy_set else []
     whom = [who for who in (judged.question.executor, judged.question.behalf) if who is not None]
     return (*moved, *(who.principal for who in whom if authority.who(who.principal) != who))
 

@@ -1,7 +1,8 @@
 """Voiding: which questions and unused yeses another policy would void.
 
-Both are bound to the policy that held when they were asked, whatever it says about their effect, so
-that setting any other one sends all of them back to people. Whoever sets it is told before.
+Both are bound to the setting of the policy that held when they were asked, whatever it says about
+their effect, so that setting any other one sends all of them back to people, and setting that one
+again after it brings none of them back. Whoever sets it is told before.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ async def voided_by(host: Host, policy: str) -> list[Ask]:
     """
     found: list[Ask] = []
     authority = await believed(host)
+    if authority is None or authority.policy_digest == policy:
+        return found
     async for view in newest(host):
         if not isinstance(view, RunView) or view.status in ENDED:
             continue
         now = host.clock.latest()
         for ask in view.boundary.asks.values():
-            if standing(view, ask, now) in ("open", "approved") and ask.asked.bound.policy != policy:
+            if standing(view, ask, now) in ("open", "approved") and ask.asked.bound.policy_set == authority.policy_set:
                 found.append(shown(view, ask, now, authority))
     return found

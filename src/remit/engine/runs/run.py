@@ -24,6 +24,7 @@ from remit.engine.turn import draw, wait
 from remit.engine.turn.caught import call_made
 from remit.engine.turn.step import perform
 from remit.engine.turn.turn import Turn
+from remit.engine.turn.wish import RestsOn
 from remit.errors import CallRefused, NameAmbiguous
 from remit.facts.names import branch_segment, check_name, path
 
@@ -103,7 +104,7 @@ class Run:
             raise CallRefused(f"{fn!r} is no effect; nothing was done.", code="call.no_effect", hint=hint)
         name = self._take(fn.name)
         data = effect.request_of(fn, name, request)  # now: what the caller changes later is another request
-        return self._made(name, effect.perform(self._turn, fn, name, data, tuple(rests_on)))
+        return self._made(name, effect.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
     def transact(
         self, fn: Transaction[T], request: Any, /, *, rests_on: Collection[str] = ()
@@ -119,7 +120,7 @@ class Run:
             raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
         name = self._take(fn.name)
         data = effect.request_of(fn, name, request)
-        return self._made(name, transaction.perform(self._turn, fn, name, data, tuple(rests_on)))
+        return self._made(name, transaction.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
     def approve(
         self,
@@ -140,7 +141,7 @@ class Run:
         approval = Approval(roles, within, alone=alone, immaterial=immaterial)
         call = self._take(check_name(name, "name of a question"))
         data = approve.payload_of(call, payload)
-        return self._made(call, approve.perform(self._turn, call, data, approval, tuple(rests_on)))
+        return self._made(call, approve.perform(self._turn, call, data, approval, self._rests_on(rests_on)))
 
     def evidence(
         self,
@@ -190,6 +191,10 @@ class Run:
     def _take(self, base: str) -> str:
         check_in_flow(base)
         return self._names.take(base)
+
+    def _rests_on(self, names: Collection[str]) -> RestsOn:
+        """What is stated at this moment, in which the call is named."""
+        return RestsOn(tuple(names), self._turn.stated)
 
     def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         self._attempt.unbegun.made(name, call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ class Turn:
     """One attempt at a run in a process, whatever makes its calls.
 
     terms: of the code that makes them.
+    stated: by branch and name, the call that stated evidence last; another mapping with each statement.
     fetchers: how evidence is taken again, by the call that stated it. unreadable: what was
     raised where that failed, likewise.
     before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted;
@@ -35,6 +36,7 @@ class Turn:
     attempt: Attempt
     fetchers: dict[str, Callable[..., Any]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
+    stated: Mapping[tuple[str, str], str] = field(default_factory=dict)
     one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
     before_ceiling: dict[tuple[str, int], dict[str, int | None]] = field(default_factory=dict)
     permits: set[Permit] = field(default_factory=set)

@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from remit.engine.declared.sink import Outward
 from remit.facts.judgement import Need
+
+
+@dataclass(frozen=True, slots=True)
+class RestsOn:
+    """What a call rests on, as of when it was named: what the flow states later is of other calls.
+
+    names: of evidence that it names itself. stated: by branch and name, the call that stated it last.
+    """
+
+    names: tuple[str, ...] = ()
+    stated: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def of(self, call: str, name: str) -> str | None:
+        """The call that stated evidence of this name: in the branch of `call`, else in those around it, outwards."""
+        branch = branch_of(call)
+        while True:
+            found = self.stated.get((branch, name))
+            if found is not None or not branch:
+                return found
+            branch = branch_of(branch[:-1])
+
+
+def branch_of(call: str) -> str:
+    """The branch that a call is made in, as its path begins: "a/" of "a/pay"; "" for the run itself."""
+    return call[: call.rfind("/") + 1]
 
 
 @dataclass(slots=True)
@@ -22,7 +48,7 @@ class Wish:
     effect: Outward[Any] | None
     data: bytes
     salt: bytes
-    rests_on: tuple[str, ...] = ()
+    rests_on: RestsOn = RestsOn()
     asks: tuple[Need, ...] = ()  # what the flow itself demands
     is_whole: bool = True
     is_sent_again: bool = False
