@@ -166,12 +166,11 @@ def scope_of(effect: str, pin: CeilingPin, now: int) -> str:
 
 def scope_end(per: str, now: int) -> int | None:
     """Until when what is taken now counts in the day or month under way, microseconds UTC; None where it has none."""
+    if per not in ("day", "month"):
+        return None
     day = datetime_of(now).replace(hour=0, minute=0, second=0, microsecond=0)
-    if per == "day":
-        return microseconds_of(day + timedelta(days=1)) - 1
-    if per == "month":
-        return microseconds_of((day.replace(day=1) + timedelta(days=32)).replace(day=1)) - 1
-    return None
+    following = day + timedelta(days=1) if per == "day" else (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+    return microseconds_of(following) - 1
 
 
 def evidence_until(policy: PolicyPin | None, name: str, as_of: int, until: int) -> int:

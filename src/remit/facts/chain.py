@@ -52,17 +52,21 @@ class Heads(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A verified entry; `verify` gives none whose fact is unknown."""
+    """A verified entry; `verify` gives none whose fact is unknown.
+
+    written: the bytes of its header, where somebody has them at hand.
+    """
 
     header: Header
     fact: Fact | None
     value: bytes | None
     salt: bytes | None
+    written: bytes | None = None
 
     @property
     def hash(self) -> str:
         """Hex hash of the entry, by which others name it."""
-        return entry_hash(HEADER.write(self.header)).hex()
+        return entry_hash(self.written or HEADER.write(self.header)).hex()
 
 
 class Journal(NamedTuple):

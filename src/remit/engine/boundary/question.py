@@ -312,6 +312,8 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
                 limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
                 known[effect.name] = limit.amount if limit.is_counted else None
         turn.before_ceiling[scope, turn.host.standing.authority.version] = known
+    if not known:
+        return 0, ""
     effects = turn.attempt.boundary.effects
     # What was sent again since reserves by now, and is not counted here.
     others = {

@@ -257,5 +257,6 @@ class JournalWriter:
             if draft.at > self.last_at:
                 self.last_at = draft.at
             if draft.fact is not None and draft.kind in BOUNDARY_KINDS:
-                self.boundary.take(Read(HEADER.read_own(entry.header), draft.fact, entry.value, entry.salt))
+                header = HEADER.read_own(entry.header)
+                self.boundary.take(Read(header, draft.fact, entry.value, entry.salt, entry.header))
         self._clock.note(self.last_at)
