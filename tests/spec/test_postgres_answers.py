@@ -10,6 +10,7 @@ import pytest
 
 from remit.errors import CommitUnknown, LeaseLost, StoreUnavailable
 from remit.store.postgres import PostgresStore
+from remit.store.postgres import connection as postgres_connection
 from remit.store.postgres import link as postgres_link
 from remit.store.protocol import Claim, Renewal
 from tests.support.journal import LEASE_MS, TENANT, WORKER, Hand, open_held, opening, read_stored, read_view
@@ -284,3 +285,18 @@ async def waiting(connection: asyncpg.Connection, *, but: list[int]) -> list[int
             if found:
                 return found
             await asyncio.sleep(0)
+
+
+async def test_a_server_that_answers_nothing_is_a_lost_one(proxy, impatient, monkeypatch):  # proves: RUN-3
+    """Nothing is cut and nothing is refused: only the time says so, by one timer for all that is asked."""
+    monkeypatch.setattr(postgres_connection, "ANSWER_S", 0.3)
+    store = PostgresStore(proxy.url)
+    await store.open()
+    hand = await open_held(store, "po-1")
+    await store.append(hand.step(b"1"))
+    proxy.hold_answers()
+    proxy.is_closed = True
+    async with asyncio.timeout(20):
+        with pytest.raises(CommitUnknown):
+            await store.append(hand.step(b"2"))
+    await store.close()

@@ -22,7 +22,7 @@ class Proxy:
     def __init__(self, socket: str, url: str) -> None:
         self._socket, self.url = socket, url
         self._to_pass, self._is_losing = 0, False
-        self._is_closed_after_loss = False
+        self._is_closed_after_loss = self._is_holding = False
         self.is_closed = False
         self.lost = 0  # answers that the server gave and nobody heard
         self._links: set[asyncio.StreamWriter] = set()
@@ -34,6 +34,10 @@ class Proxy:
         in from then on.
         """
         self._to_pass, self._is_losing, self._is_closed_after_loss = after, True, then_close
+
+    def hold_answers(self) -> None:
+        """Hand on no answer from now on, and cut nothing: nobody knows that the server is gone."""
+        self._is_holding = True
 
     def cut(self) -> None:
         """End all connections towards the client; what the server was told is still being done."""
@@ -75,6 +79,8 @@ class Proxy:
             while data := await source.read(65_536):
                 if is_lost():
                     return
+                if self._is_holding and target in self._links:
+                    continue
                 target.write(data)
                 await target.drain()
         except (OSError, asyncio.CancelledError):

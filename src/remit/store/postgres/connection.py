@@ -115,15 +115,14 @@ def check_url(url: str) -> str:
     return f"postgresql://{name}{at}{host}{parts.path}" + (f"?{query}" if query else "")
 
 
-async def connect(url: str, *, settings: dict[str, str] | None = None) -> Connection:
+async def connect(url: str, *, settings: dict[str, str] | None = None, is_for_others: bool = False) -> Connection:
     """A connection whose commits are durable. Raises what `is_lost` knows, StoreRefused, or asyncpg's own errors.
 
-    settings: besides ours; "" leaves one as the database has it.
+    settings: besides ours; "" leaves one as the database has it. is_for_others: code that is not ours asks over it too.
     """
     chosen = {name: value for name, value in (SETTINGS | (settings or {})).items() if value}
-    connection: Connection = await _asyncpg.connect(
-        url, timeout=CONNECT_S, command_timeout=ANSWER_S, server_settings=chosen
-    )
+    how = {"command_timeout": ANSWER_S} if is_for_others else {"connection_class": _Watched}
+    connection: Connection = await _asyncpg.connect(url, timeout=CONNECT_S, server_settings=chosen, **how)
     try:
         await settle(connection)
     except BaseException:
@@ -145,6 +144,70 @@ async def make_pool(url: str, *, size_max: int) -> Pool:
         server_settings=SETTINGS | PLANS_OF_READS | {"statement_timeout": f"{READ_S:.0f}s"},
     )
     return pool
+
+
+class _Watched(_asyncpg.Connection):  # type: ignore[misc]  # a class of asyncpg, see above
+    """One timer for a connection that is asked thousands of times a second; asyncpg would make one for each question.
+
+    Where no answer comes for ANSWER_S the connection is cut, and who waits hears that it is lost.
+    """
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._asked_at: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def execute(self, query: str, *values: Any, **options: Any) -> Any:
+        self._begin()
+        try:
+            return await super().execute(query, *values, **options)
+        finally:
+            self._asked_at = None
+
+    async def executemany(self, query: str, rows: Any, **options: Any) -> Any:
+        self._begin()
+        try:
+            return await super().executemany(query, rows, **options)
+        finally:
+            self._asked_at = None
+
+    async def fetch(self, query: str, *values: Any, **options: Any) -> Any:
+        self._begin()
+        try:
+            return await super().fetch(query, *values, **options)
+        finally:
+            self._asked_at = None
+
+    async def fetchrow(self, query: str, *values: Any, **options: Any) -> Any:
+        self._begin()
+        try:
+            return await super().fetchrow(query, *values, **options)
+        finally:
+            self._asked_at = None
+
+    async def fetchval(self, query: str, *values: Any, **options: Any) -> Any:
+        self._begin()
+        try:
+            return await super().fetchval(query, *values, **options)
+        finally:
+            self._asked_at = None
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._asked_at = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(ANSWER_S, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._asked_at is None or self.is_closed():
+            return
+        loop = asyncio.get_running_loop()
+        left = self._asked_at + ANSWER_S - loop.time()
+        if left > 0:
+            self._timer = loop.call_later(left, self._look)
+        else:
+            self.terminate()
 
 
 class _Pooled(_asyncpg.Connection):  # type: ignore[misc]  # a class of asyncpg, see above

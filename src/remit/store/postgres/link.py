@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 from remit.errors import CommitUnknown, StoreUnavailable
 from remit.store.postgres.connection import (
     FAILURES,
+    FOR_APPLICATIONS,
     PLANS,
     Connection,
     connect,
@@ -111,7 +112,8 @@ class Link:
             self._connection = None
 
     async def _connect(self) -> Connection:
-        connection = await connect(self._url, settings=self._settings)
+        is_for_others = self._settings == FOR_APPLICATIONS
+        connection = await connect(self._url, settings=self._settings, is_for_others=is_for_others)
         try:
             backend = await _backend_of(connection)
             found = await connection.fetchrow(Q["read_ledger"])
