@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -509,6 +510,83 @@ async def test_what_is_judged_over_midnight_counts_on_the_day_on_which_it_is_pai
         is_slow.append(True)
         assert (await rt.run(daily, 50, id="c")).status == "completed", "nothing is used of the new day"
     assert paid == [100, 50]
+
+
+async def test_a_clock_that_is_put_right_while_it_is_asked_counts_on_its_own_day():  # proves: FX-12
+    clock, is_ahead, paid = MovedClock(datetime(2026, 1, 6, 0, 0, 5, tzinfo=UTC)), [True], list[int]()
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> None:
+        paid.append(request["amount"])
+
+    async def wanted(request: dict[str, int]) -> bool:
+        if is_ahead:
+            is_ahead.clear()
+            clock.move(timedelta(seconds=-15))
+        return True
+
+    cap = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"), still_wanted=wanted)
+
+    @remit.flow(contract=Contract(version="1", resume="anyone", effects={"pay": cap}), name="daily")
+    async def daily(run: remit.Run) -> None:
+        await run.effect(pay, {"amount": 100})
+
+    async with remit.open("memory:", clock=clock) as rt:
+        for id, code in (("a", ""), ("b", "ceiling_exceeded")):
+            assert (await rt.run(daily, id=id)).code == code
+    assert paid == [100]
+
+
+async def test_what_is_judged_dry_over_midnight_has_a_verdict():  # proves: GATE-9
+    clock = MovedClock(datetime(2026, 1, 5, 23, 59, 55, tzinfo=UTC))
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> None: ...
+
+    async def wanted(request: dict[str, int]) -> bool:
+        clock.move(timedelta(seconds=10))
+        raise OSError("whoever knows is down")
+
+    cap = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"), still_wanted=wanted)
+
+    @remit.flow(contract=Contract(version="1", resume="anyone", window=timedelta(days=5), effects={"pay": cap}))
+    async def daily(run: remit.Run) -> None:
+        await run.effect(pay, {"amount": 100})
+
+    async with remit.open("memory:", clock=clock) as rt:
+        assert (await rt.run(daily, id="a")).code == "objective_unknown"
+        clock.move(timedelta(days=1, seconds=-20))
+        assert (await rt.judge("a", daily)).verdict.code == "objective_unknown"
+
+
+async def test_a_ceiling_of_a_run_gives_back_what_was_declined_after_it_was_looked_at():  # proves: FX-12
+    is_set, is_paid, sent = asyncio.Event(), asyncio.Event(), list[int]()
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> None:
+        if request["to"] == 1:
+            is_set.set()
+            await is_paid.wait()
+            raise remit.Declined("no such account")
+        sent.append(request["amount"])
+
+    async def first(run: remit.Run) -> None:
+        with contextlib.suppress(remit.EffectDeclined):
+            await run.branch("a").effect(pay, {"amount": 100, "to": 1})
+
+    async def second(run: remit.Run) -> None:
+        await is_set.wait()
+        await rt.set_policy({"version": "1", "ceilings": {"pay.amount": {"max": 150, "per": "run"}}}, by=OPS)
+        await run.branch("b").effect(pay, {"amount": 10, "to": 2})
+        is_paid.set()
+
+    async def body(run: remit.Run) -> None:
+        await run.gather(first(run), second(run))
+        await run.effect(pay, {"amount": 100, "to": 3})
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(flow_of(body), id="r")).status == "completed"
+    assert sent == [10, 100]
 
 
 async def test_a_commit_that_waits_over_midnight_counts_on_no_day_and_is_judged_anew():  # proves: FX-12, FX-11

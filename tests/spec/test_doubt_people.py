@@ -84,6 +84,22 @@ async def test_where_nobody_is_left_from_before_who_came_after_may_say_so():  # 
         assert (await office.go(rt)).value == "paid 82000"
 
 
+async def test_a_witness_from_before_is_one_who_serves_each_rule():  # proves: FX-9, APR-3
+    """Two that hold one role each are no witness, and keep nobody from being one."""
+    policy = {"version": "1", "approvals": {"pay": {"roles": ["auditor"], "within": "72h"}}}
+    async with remit.open("memory:") as rt:
+        await rt.set_policy(policy, by=ROOT)
+        await rt.grant(DORA, "auditor", by=ROOT)
+        await rt.grant("user:zoe", "auditor", by=ROOT)
+        office = await in_doubt(rt, risk="high")
+        await rt.disable(DORA, by=ROOT)
+        for role in ("director", "auditor"):
+            await rt.grant("user:new", role, by=ROOT)
+        assert await code_of(rt, DEREK) == await code_of(rt, "user:zoe") == "doubt.role"
+        await rt.resolve(RUN, "pay", "ok", by="user:new", evidence="receipt 5", outcome="paid 82000")
+        assert (await office.go(rt)).value == "paid 82000"
+
+
 async def _disabled(rt: remit.Runtime) -> None:
     await rt.disable(DORA, by=ROOT)
 

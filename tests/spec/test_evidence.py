@@ -247,6 +247,20 @@ async def test_calls_that_are_named_first_and_begun_together_rest_each_on_its_ow
         assert await _rested_on(rt, "pay#2") == b'"fresh"'
 
 
+async def test_a_statement_that_is_refused_leaves_the_one_before_it(storage: Storage):  # proves: GATE-2
+    desk = Desk()
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", "stated", as_of=run.now(), fresh_for=HOUR)
+        with pytest.raises(remit.CallRefused):
+            run.evidence("quote", "refused", as_of=run.now() + HOUR, fresh_for=HOUR)
+        return await run.effect(desk.pay, 1)
+
+    async with storage.open() as rt:
+        assert (await rt.run(desk.flow(purchase), id=RUN)).value == "paid 1"
+        assert await _rested_on(rt, "pay") == b'"stated"'
+
+
 async def test_one_that_is_written_late_does_not_come_back_before_a_later_one(storage: Storage):  # proves: GATE-2
     desk, looked = Desk(), asyncio.Event()
 

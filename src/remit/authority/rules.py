@@ -29,6 +29,8 @@ POLICY = "policy"
 CURRENCY_FIELD = "currency"
 CURRENCY_UNCLEAR = "?"  # stands for what is no currency at all; no ceiling has it
 
+DATED = ("day", "month")  # periods of a ceiling that begin anew
+
 _RISKS = ("low", "medium", "high")
 _NO_RULE = RulePin()
 
@@ -166,7 +168,7 @@ def scope_of(effect: str, pin: CeilingPin, now: int) -> str:
 
 def scope_end(per: str, now: int) -> int | None:
     """Until when what is taken now counts in the day or month under way, microseconds UTC; None where it has none."""
-    if per not in ("day", "month"):
+    if per not in DATED:
         return None
     day = datetime_of(now).replace(hour=0, minute=0, second=0, microsecond=0)
     following = day + timedelta(days=1) if per == "day" else (day.replace(day=1) + timedelta(days=32)).replace(day=1)

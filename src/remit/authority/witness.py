@@ -13,7 +13,6 @@ from remit.authority.directory import Authority
 from remit.authority.gate import is_high
 from remit.errors import Refused
 from remit.facts.calls import EffectView
-from remit.facts.judgement import Need
 from remit.facts.kinds import RunOpened
 
 
@@ -56,35 +55,35 @@ def _of_self(authority: Authority, opened: RunOpened, effect: EffectView, by: st
 def _of_roles(authority: Authority, opened: RunOpened, effect: EffectView, by: str) -> Refused | None:
     question, held = effect.judged.question, authority.who(by).roles
     for need in question.needs:
-        serving = [role for role in need.roles if role in held]
-        if not serving:
-            return _no_role(f"{by!r} does not hold {' or '.join(need.roles)}, as a yes to this effect would need", need)
-        # At high risk nobody is made a witness after the matter, while there is one from before it.
-        if is_high(question.risk) and not _is_senior(authority, effect, need, by):
-            seniors = _seniors(authority, opened, effect, need)
-            if seniors:
-                what = f"{by!r} was given {' and '.join(serving)} after the effect was intended"
-                return _no_role(what, need, hint=f"Who held it before says what they found out: {', '.join(seniors)}.")
-    return None
-
-
-def _is_senior(authority: Authority, effect: EffectView, need: Need, by: str) -> bool:
-    """Whether they held a role that serves since before the effect was intended."""
-    since = [at for role in need.roles if (at := authority.granted_at(by, role)) is not None]
-    return min(since, default=effect.intended.authority + 1) <= effect.intended.authority
-
-
-def _seniors(authority: Authority, opened: RunOpened, effect: EffectView, need: Need) -> list[str]:
-    """Who could say so of those that held the role before."""
-    return sorted(
-        who
-        for who in authority.directory
-        if _is_senior(authority, effect, need, who)
-        and _of_person(authority, who) is None
-        and _of_self(authority, opened, effect, who) is None
+        if not any(role in held for role in need.roles):
+            one = " or ".join(need.roles)
+            return Refused(
+                f"{by!r} does not hold {one}, as a yes to this effect would need; nothing was done.",
+                code="doubt.role",
+                hint=f"A holder of {one} says what they found out; `remit who` names them.",
+            )
+    # At high risk nobody is made a witness after the matter, while there is one from before it.
+    if not is_high(question.risk) or _is_senior(authority, effect, by):
+        return None
+    seniors = [who for who in sorted(authority.directory) if _may_as_senior(authority, opened, effect, who)]
+    if not seniors:
+        return None
+    return Refused(
+        f"{by!r} was given a role that it takes after the effect was intended; nothing was done.",
+        code="doubt.role",
+        hint=f"Who held them before says what they found out: {', '.join(seniors)}.",
     )
 
 
-def _no_role(what: str, need: Need, *, hint: str = "") -> Refused:
-    holder = f"A holder of {' or '.join(need.roles)} says what they found out; `remit who` names them."
-    return Refused(f"{what}; nothing was done.", code="doubt.role", hint=hint or holder)
+def _is_senior(authority: Authority, effect: EffectView, by: str) -> bool:
+    """Whether they held a role that serves each rule that asked for a yes since before the effect was intended."""
+    before = effect.intended.authority
+    return all(
+        any((authority.granted_at(by, role) or before + 1) <= before for role in need.roles)
+        for need in effect.judged.question.needs
+    )
+
+
+def _may_as_senior(authority: Authority, opened: RunOpened, effect: EffectView, by: str) -> bool:
+    is_senior = _is_senior(authority, effect, by)
+    return is_senior and not (_of_person(authority, by) or _of_self(authority, opened, effect, by))

@@ -26,7 +26,7 @@ from remit.engine.declared.flow import Step
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.step import in_thread, type_name
 from remit.engine.turn.turn import Turn
-from remit.engine.turn.wish import Wish, branch_of
+from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import CallRefused
 from remit.facts.calls import EvidenceView
@@ -61,24 +61,30 @@ def take(
             hint="Give a function without arguments: `again=lambda: fetch_quote(sku)`.",
         )
     data = codec_of_value(value).write_whole(value, where=call)
-    if again is not None:
-        turn.fetchers[call] = again
-    turn.stated = {**turn.stated, (branch_of(call), name): call}  # calls that are named already keep what they had
     recorded = attempt.ridden.get(call)
     if recorded is not None:
         if recorded.value != data:
             attempt.disagree((call,), (f"{call} with another value",))
+        _stated(turn, call, name, again)
         return
     fact = _fact(name, as_of, fresh_for, attempt.writer.now())
     salt = draw_salt()
     attempt.writer.ride_draft(attempt.writer.draft(fact, name=call, value=data, salt=salt))
     digest = value_digest(salt, data)
     attempt.boundary.state(EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch))
+    _stated(turn, call, name, again)
+
+
+def _stated(turn: Turn, call: str, name: str, again: Callable[..., Any] | None) -> None:
+    """The statement stands: calls that are named from here on rest on it."""
+    turn.stated.add(call, name)
+    if again is not None:
+        turn.fetchers[call] = again
 
 
 def view_of(turn: Turn, wish: Wish, name: str) -> EvidenceView | None:
     """The evidence of this name that a call rests on; None where nothing was stated before it was named."""
-    stated = wish.rests_on.of(wish.name, name)
+    stated = turn.stated.last(wish.name, name, by=wish.rests_on.by)
     return None if stated is None else turn.attempt.boundary.evidence[stated]
 
 

@@ -62,8 +62,6 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     wanted, unwanted_by = await _wanted(turn, wish, rules)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own = boundary.effects.get(wish.name)
-    if any((end := ruling.scope_end(limit.per, began)) and turn.attempt.writer.now() > end for limit in ceilings):
-        raise Moved("time")  # another day began while this was gathered, and nothing is used of it
     names = sorted({*rules.evidence, *wish.rests_on.names})
     evidence = [_basis(turn, wish, name) for name in names]
     bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
@@ -75,7 +73,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         own=_own(wish, own),
         rival=rival,
     )
-    return msgspec.structs.replace(
+    question = msgspec.structs.replace(
         _frame(turn, authority),
         answer=_answer(authority, boundary, wish, bound, own),
         ceilings=ceilings,
@@ -89,6 +87,10 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         unwanted_by=unwanted_by,
         wanted=wanted,
     )
+    for cap in rules.ceilings:
+        if cap.pin.per in ruling.DATED and _scope(wish, cap, question.now) != _scope(wish, cap, began):
+            raise Moved("time")  # it was counted on another day than the one of this question
+    return question
 
 
 def reservations(question: Question) -> list[Reservation]:
@@ -281,9 +283,13 @@ def business_digest(effect: Outward[Any], request: Any) -> str:
     return sha256(_BUSINESS_TAG + encode([effect.name, str(value)])).hexdigest()
 
 
+def _scope(wish: Wish, cap: Cap, now: int) -> str:
+    return ruling.scope_of(wish.declared, cap.pin, now)
+
+
 async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None, now: int) -> Limit:
     """now: microseconds UTC, of all of one question."""
-    scope = ruling.scope_of(wish.declared, cap.pin, now)
+    scope = _scope(wish, cap, now)
     used, uncounted = 0, ""
     if cap.pin.per == "run":
         used, uncounted = _used_before(turn, wish, cap, scope)
@@ -315,9 +321,11 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
     if not known:
         return 0, ""
     effects = turn.attempt.boundary.effects
-    # What was sent again since reserves by now, and is not counted here.
+    # What was sent again since reserves by now, and what did not happen after all is not counted at all.
     others = {
-        name: amount for name, amount in known.items() if name != wish.name and not _reserves(effects[name], scope)
+        name: amount
+        for name, amount in known.items()
+        if name != wish.name and effects[name].may_have_happened and not _reserves(effects[name], scope)
     }
     uncounted = next((name for name, amount in others.items() if amount is None), "")
     return sum(amount for amount in others.values() if amount is not None), uncounted

@@ -23,7 +23,7 @@ from remit.engine.process.standing import check_not_behind, glance
 from remit.engine.runs.rehearsal import rehearse_to
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.errors import Refused
+from remit.errors import Moved, Refused
 from remit.facts.judgement import Finding, Question, Verdict
 from remit.facts.machine import ENDED
 
@@ -77,8 +77,16 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
         return Judged(view.identity.run, "", plain, judge(plain), tuple(first), waits)
     if may_go_on:
         first += _ends_doubt(turn, wish)
-    question = await question_of(turn, wish)
+    question = await _asked(turn, wish)
     return Judged(view.identity.run, wish.name, question, judge(question), tuple(first))
+
+
+async def _asked(turn: Turn, wish: Wish) -> Question:
+    """The question as it would be asked; once more where another day began while it was gathered."""
+    try:
+        return await question_of(turn, wish)
+    except Moved:
+        return await question_of(turn, wish)
 
 
 def _ends_doubt(turn: Turn, wish: Wish) -> list[str]:

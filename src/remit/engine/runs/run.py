@@ -194,7 +194,7 @@ class Run:
 
     def _rests_on(self, names: Collection[str]) -> RestsOn:
         """What is stated at this moment, in which the call is named."""
-        return RestsOn(tuple(names), self._turn.stated)
+        return RestsOn(tuple(names), self._turn.stated.count)
 
     def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         self._attempt.unbegun.made(name, call)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ from remit.authority.rules import Rules, resume_groups, risk_of, rules_for, wind
 from remit.engine.declared.terms import Terms
 from remit.engine.process.host import Host
 from remit.engine.turn.attempt import Attempt
-from remit.engine.turn.wish import Permit
+from remit.engine.turn.wish import Permit, Stated
 
 
 @dataclass(slots=True)
@@ -20,7 +20,7 @@ class Turn:
     """One attempt at a run in a process, whatever makes its calls.
 
     terms: of the code that makes them.
-    stated: by branch and name, the call that stated evidence last; another mapping with each statement.
+    stated: the evidence that the flow stated in this turn.
     fetchers: how evidence is taken again, by the call that stated it. unreadable: what was
     raised where that failed, likewise.
     before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted;
@@ -36,7 +36,7 @@ class Turn:
     attempt: Attempt
     fetchers: dict[str, Callable[..., Any]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
-    stated: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    stated: Stated = field(default_factory=Stated)
     one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
     before_ceiling: dict[tuple[str, int], dict[str, int | None]] = field(default_factory=dict)
     permits: set[Permit] = field(default_factory=set)

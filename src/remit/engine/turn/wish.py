@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,27 +11,45 @@ from remit.engine.declared.sink import Outward
 from remit.facts.judgement import Need
 
 
+class Stated:
+    """The evidence that the flow stated in this turn, in order."""
+
+    __slots__ = ("_by_name", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._by_name: dict[tuple[str, str], list[tuple[int, str]]] = {}  # by branch and name: place, call
+
+    def add(self, call: str, name: str) -> None:
+        self.count += 1
+        self._by_name.setdefault((_branch_of(call), name), []).append((self.count, call))
+
+    def last(self, call: str, name: str, *, by: int) -> str | None:
+        """The call that stated evidence of this name last: in the branch of `call`, else in those around it, outwards.
+
+        by: how many statements there were then.
+        """
+        branch = _branch_of(call)
+        while True:
+            places = self._by_name.get((branch, name), ())
+            found = bisect_right(places, by, key=lambda place: place[0])
+            if found or not branch:
+                return places[found - 1][1] if found else None
+            branch = _branch_of(branch[:-1])
+
+
 @dataclass(frozen=True, slots=True)
 class RestsOn:
     """What a call rests on, as of when it was named: what the flow states later is of other calls.
 
-    names: of evidence that it names itself. stated: by branch and name, the call that stated it last.
+    names: of evidence that it names itself. by: how many statements there were.
     """
 
     names: tuple[str, ...] = ()
-    stated: Mapping[tuple[str, str], str] = field(default_factory=dict)
-
-    def of(self, call: str, name: str) -> str | None:
-        """The call that stated evidence of this name: in the branch of `call`, else in those around it, outwards."""
-        branch = branch_of(call)
-        while True:
-            found = self.stated.get((branch, name))
-            if found is not None or not branch:
-                return found
-            branch = branch_of(branch[:-1])
+    by: int = 0
 
 
-def branch_of(call: str) -> str:
+def _branch_of(call: str) -> str:
     """The branch that a call is made in, as its path begins: "a/" of "a/pay"; "" for the run itself."""
     return call[: call.rfind("/") + 1]
 
