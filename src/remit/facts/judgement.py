@@ -84,7 +84,7 @@ class Bound(Fact, frozen=True, kw_only=True):
     immaterial: list[str] = []  # fields of the request that may differ, in order; empty where nobody is asked
     material: str = ""  # digest of the request without its immaterial fields, where it has such
     policy: str = ""  # digest of the operators' policy; "" while there is none
-    policy_set: int = 0  # seq of `remit:authority` at which that was set; 0 while there is none, or nobody is asked
+    policy_set: Integer = 0  # seq of `remit:authority` at which that was set; 0 while there is none, or nobody is asked
     request: str  # salted digest of the request bytes, which are what is executed
     roles: list[list[str]] = []  # of each need
     shown: str = ""  # digest of what the approver is shown
