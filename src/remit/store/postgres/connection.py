@@ -13,7 +13,7 @@ goes away, is unknown: the statement may have been committed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -158,37 +158,24 @@ class _Watched(_asyncpg.Connection):  # type: ignore[misc]  # a class of asyncpg
         self._timer: asyncio.TimerHandle | None = None
 
     async def execute(self, query: str, *values: Any, **options: Any) -> Any:
-        self._begin()
-        try:
-            return await super().execute(query, *values, **options)
-        finally:
-            self._asked_at = None
+        return await self._heard(super().execute(query, *values, **options))
 
     async def executemany(self, query: str, rows: Any, **options: Any) -> Any:
-        self._begin()
-        try:
-            return await super().executemany(query, rows, **options)
-        finally:
-            self._asked_at = None
+        return await self._heard(super().executemany(query, rows, **options))
 
     async def fetch(self, query: str, *values: Any, **options: Any) -> Any:
-        self._begin()
-        try:
-            return await super().fetch(query, *values, **options)
-        finally:
-            self._asked_at = None
+        return await self._heard(super().fetch(query, *values, **options))
 
     async def fetchrow(self, query: str, *values: Any, **options: Any) -> Any:
-        self._begin()
-        try:
-            return await super().fetchrow(query, *values, **options)
-        finally:
-            self._asked_at = None
+        return await self._heard(super().fetchrow(query, *values, **options))
 
     async def fetchval(self, query: str, *values: Any, **options: Any) -> Any:
+        return await self._heard(super().fetchval(query, *values, **options))
+
+    async def _heard(self, answer: Awaitable[Any]) -> Any:
         self._begin()
         try:
-            return await super().fetchval(query, *values, **options)
+            return await answer
         finally:
             self._asked_at = None
 
