@@ -48,7 +48,7 @@ class Contract:
     window: how long a run may take from its opening; by default what its risk says (24 h, 8 h, 30 min);
         at most 3,650 days.
     effects: what single effects demand, by their declared names; `Rule()` for one that demands nothing.
-    others: what becomes of effects that no rule names, here or in the policy: "refused" or "free". Not said, they are
+    others: what becomes of effects that no rule of a contract names: "refused" or "free". Not said, they are
         refused where `effects` has any, because a rule whose name is misspelt would hold for nothing; else free.
     Raises DeclarationRefused: `contract.resume`, `contract.version`, `contract.risk`, `contract.window`,
     `contract.effects`, `contract.others`, and from its rules `contract.approval`, `contract.ceiling`,
