@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -482,25 +482,42 @@ async def test_a_ceiling_of_a_run_counts_what_was_sent_again_under_it_once():  #
     assert sorted(sent) == [40, 60]
 
 
-async def test_what_is_judged_over_midnight_counts_on_the_day_on_which_it_is_paid():  # proves: FX-12
-    clock, is_slow, paid = MovedClock(datetime(2026, 1, 5, 23, 59, 55, tzinfo=UTC)), [True], list[int]()
+HUNDRED_A_DAY = remit.Ceiling("amount", max=100, per="day")
+LATE = datetime(2026, 1, 5, 23, 59, 55, tzinfo=UTC)
+
+
+def daily_of(paid: list[int], rule: remit.Rule, before: Callable[[], object] = lambda: None) -> remit.Flow[None]:
+    """Pays what it is given, after `before`; `paid` is what went out."""
 
     @remit.effect
     async def pay(request: dict[str, int], *, key: str) -> None:
         paid.append(request["amount"])
 
-    async def wanted(request: dict[str, int]) -> bool:
-        if is_slow:
-            is_slow.clear()
-            clock.move(timedelta(seconds=10))  # whoever is asked answers after midnight
-        return True
-
-    contract = Contract(version="1", resume="anyone", effects={"pay": remit.Rule(still_wanted=wanted)})
+    contract = Contract(version="1", resume="anyone", window=timedelta(days=5), effects={"pay": rule})
 
     @remit.flow(contract=contract, name="daily")
     async def daily(run: remit.Run, amount: int) -> None:
+        before()
         await run.effect(pay, {"amount": amount})
 
+    return daily
+
+
+def moving_once(clock: MovedClock, by: timedelta, is_slow: list[bool]) -> Callable[[dict[str, int]], Awaitable[bool]]:
+    """It is still wanted; whoever says so takes so long, once for each time that `is_slow` is set."""
+
+    async def wanted(request: dict[str, int]) -> bool:
+        if is_slow:
+            is_slow.clear()
+            clock.move(by)
+        return True
+
+    return wanted
+
+
+async def test_what_is_judged_over_midnight_counts_on_the_day_on_which_it_is_paid():  # proves: FX-12
+    clock, is_slow, paid = MovedClock(LATE), [True], list[int]()
+    daily = daily_of(paid, remit.Rule(still_wanted=moving_once(clock, timedelta(seconds=10), is_slow)))
     async with remit.open("memory:", clock=clock) as rt:
         await rt.set_policy({"version": "1", "ceilings": {"pay.amount": {"max": 100, "per": "day"}}}, by=OPS)
         assert (await rt.run(daily, 100, id="a")).status == "completed"
@@ -513,50 +530,45 @@ async def test_what_is_judged_over_midnight_counts_on_the_day_on_which_it_is_pai
 
 
 async def test_a_clock_that_is_put_right_while_it_is_asked_counts_on_its_own_day():  # proves: FX-12
-    clock, is_ahead, paid = MovedClock(datetime(2026, 1, 6, 0, 0, 5, tzinfo=UTC)), [True], list[int]()
-
-    @remit.effect
-    async def pay(request: dict[str, int], *, key: str) -> None:
-        paid.append(request["amount"])
-
-    async def wanted(request: dict[str, int]) -> bool:
-        if is_ahead:
-            is_ahead.clear()
-            clock.move(timedelta(seconds=-15))
-        return True
-
-    cap = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"), still_wanted=wanted)
-
-    @remit.flow(contract=Contract(version="1", resume="anyone", effects={"pay": cap}), name="daily")
-    async def daily(run: remit.Run) -> None:
-        await run.effect(pay, {"amount": 100})
-
+    """Nothing was written under the wrong time, so nothing else knows of it."""
+    clock, is_ahead, paid = MovedClock(LATE), [True], list[int]()
+    wanted = moving_once(clock, timedelta(seconds=-10), is_ahead)
+    rule = remit.Rule(ceiling=HUNDRED_A_DAY, still_wanted=wanted)
+    daily = daily_of(paid, rule, lambda: clock.move(timedelta(seconds=10)) if is_ahead else None)
     async with remit.open("memory:", clock=clock) as rt:
         for id, code in (("a", ""), ("b", "ceiling_exceeded")):
-            assert (await rt.run(daily, id=id)).code == code
+            assert (await rt.run(daily, 100, id=id)).code == code
     assert paid == [100]
 
 
 async def test_what_is_judged_dry_over_midnight_has_a_verdict():  # proves: GATE-9
-    clock = MovedClock(datetime(2026, 1, 5, 23, 59, 55, tzinfo=UTC))
+    clock = MovedClock(LATE)
 
-    @remit.effect
-    async def pay(request: dict[str, int], *, key: str) -> None: ...
-
-    async def wanted(request: dict[str, int]) -> bool:
+    async def unknown(request: dict[str, int]) -> bool:
         clock.move(timedelta(seconds=10))
         raise OSError("whoever knows is down")
 
-    cap = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"), still_wanted=wanted)
-
-    @remit.flow(contract=Contract(version="1", resume="anyone", window=timedelta(days=5), effects={"pay": cap}))
-    async def daily(run: remit.Run) -> None:
-        await run.effect(pay, {"amount": 100})
-
+    daily = daily_of([], remit.Rule(ceiling=HUNDRED_A_DAY, still_wanted=unknown))
     async with remit.open("memory:", clock=clock) as rt:
-        assert (await rt.run(daily, id="a")).code == "objective_unknown"
+        assert (await rt.run(daily, 100, id="a")).code == "objective_unknown"
         clock.move(timedelta(days=1, seconds=-20))
         assert (await rt.judge("a", daily)).verdict.code == "objective_unknown"
+
+
+async def test_a_commit_that_waits_over_midnight_counts_on_no_day_and_is_judged_anew():  # proves: FX-12, FX-11
+    clock, store, paid = MovedClock(LATE), Moving(MemoryStore()), list[int]()
+    daily = daily_of(paid, remit.Rule(ceiling=HUNDRED_A_DAY))
+
+    async def waits() -> None:
+        clock.move(timedelta(seconds=10))
+
+    async with remit.open(cast(Store, store), clock=clock) as rt:
+        await rt.grant("user:a", "clerk", by=OPS)
+        store.meanwhile = waits
+        assert (await rt.run(daily, 100, id="a")).status == "completed"
+        assert (await rt.run(daily, 100, id="b")).code == "ceiling_exceeded"
+        assert [effect.calls for effect in await rt.effects("a")] == [2]
+    assert paid == [100]
 
 
 async def test_a_ceiling_of_a_run_gives_back_what_was_declined_after_it_was_looked_at():  # proves: FX-12
@@ -587,31 +599,6 @@ async def test_a_ceiling_of_a_run_gives_back_what_was_declined_after_it_was_look
     async with remit.open("memory:") as rt:
         assert (await rt.run(flow_of(body), id="r")).status == "completed"
     assert sent == [10, 100]
-
-
-async def test_a_commit_that_waits_over_midnight_counts_on_no_day_and_is_judged_anew():  # proves: FX-12, FX-11
-    clock, store, paid = MovedClock(datetime(2026, 1, 5, 23, 59, 55, tzinfo=UTC)), Moving(MemoryStore()), list[int]()
-
-    @remit.effect
-    async def pay(request: dict[str, int], *, key: str) -> None:
-        paid.append(request["amount"])
-
-    async def waits() -> None:
-        clock.move(timedelta(seconds=10))
-
-    cap = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"))
-
-    @remit.flow(contract=Contract(version="1", resume="anyone", effects={"pay": cap}))
-    async def daily(run: remit.Run) -> None:
-        await run.effect(pay, {"amount": 100})
-
-    async with remit.open(cast(Store, store), clock=clock) as rt:
-        await rt.grant("user:a", "clerk", by=OPS)
-        store.meanwhile = waits
-        assert (await rt.run(daily, id="a")).status == "completed"
-        assert (await rt.run(daily, id="b")).code == "ceiling_exceeded"
-        assert [effect.calls for effect in await rt.effects("a")] == [2]
-    assert paid == [100]
 
 
 async def test_of_a_call_that_still_runs_nobody_says_what_became_of_it(storage: Storage):  # proves: FX-9
