@@ -394,7 +394,7 @@ async def test_a_word_about_a_doubt_that_was_forged_for_another_call_settles_not
     async with database.open() as rt:
         await staffed(rt)
         await office.go(rt)
-    stated = DoubtResolved(call="pay", intended="00" * 32, state="did_not_happen")
+    stated = DoubtResolved(authority=1, call="pay", intended="00" * 32, state="did_not_happen")
     await forged(database, lambda ledger: posted(ledger[RUN], stated))
     async with database.open() as rt:
         assert (await office.go(rt)).status == "in_doubt"

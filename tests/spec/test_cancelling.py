@@ -113,7 +113,8 @@ async def found_out(rt: remit.Runtime, run: str) -> None:
     def word(found: Found) -> Letter:
         intention = found.view.boundary.effects["pay"].intention
         return Letter(
-            DoubtResolved(call="pay", intended=intention, state="ok"), b'{"evidence":"seen","outcome":"paid"}'
+            DoubtResolved(authority=1, call="pay", intended=intention, state="ok"),
+            b'{"evidence":"seen","outcome":"paid"}',
         )
 
     await post(rt._ready(), run, by=BEN, write=word, is_fenced=False)

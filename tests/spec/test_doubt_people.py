@@ -122,7 +122,7 @@ async def test_a_word_is_taken_up_only_of_who_may_still_say_so(
         await lapse(rt)
         outcome = await office.go(rt)
         assert (outcome.status, len(office.sent)) == ("in_doubt", 1)
-        assert DORA in outcome.reason and "may not say so any more" in outcome.reason
+        assert DORA in outcome.reason and "lost the right to say so since" in outcome.reason
         await rt.resolve(RUN, "pay", "ok", by=DEREK, evidence="on the statement", outcome="paid")  # another one may
         assert (await office.go(rt)).status == "completed"
         assert len(office.sent) == 1
@@ -144,6 +144,8 @@ async def test_a_cancelled_run_takes_up_no_word_of_who_may_not_say_so_any_more(s
         await rt.disable(DORA, by=ROOT)
         assert (await rt.cancel(RUN, by=ROOT)).status == "in_doubt"
         await rt.enable(DORA, by=ROOT)
+        assert (await rt.cancel(RUN, by=ROOT)).status == "in_doubt", "what she said is lost, and she may say it anew"
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="I asked the bank again")
         assert (await rt.cancel(RUN, by=ROOT)).status == "cancelled"
 
 

@@ -13,7 +13,7 @@ from remit.store.memory import MemoryStore
 from remit.store.protocol import Claim, RunRow, Unit
 from tests.spec.conftest import Storage
 from tests.spec.test_doubt_people import code_of, in_doubt
-from tests.support.office import DEREK, DORA, ROOT, RUN
+from tests.support.office import DEREK, DORA, HOURS_72, ROOT, RUN
 from tests.support.till import OPEN, Order, Receipt, Till
 
 
@@ -66,6 +66,58 @@ async def test_a_word_that_does_not_count_lets_no_earlier_one_count(storage: Sto
         await rt.resolve(RUN, "pay", "ok", by=DORA, evidence="now I see it", outcome="receipt 5")
         assert (await office.go(rt)).value == "receipt 5"
     assert len(office.sent) == 1
+
+
+@pytest.mark.parametrize("is_told", [False, True], ids=["in silence", "told in a turn"])
+@pytest.mark.parametrize(("lapse", "back"), [(_disable, _enable), (_revoke, _grant)])
+async def test_a_word_whose_speaker_lost_the_right_is_lost_whatever_they_are_given_back(
+    storage: Storage, lapse: Act, back: Act, is_told: bool
+):  # proves: FX-9, APR-3
+    """The account may have been stolen when it was said; a yes is lost by that, and so is a word as good as a yes."""
+    async with storage.open() as rt:
+        office = await in_doubt(rt)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="nothing on Friday's statement")
+        await lapse(rt)
+        if is_told:
+            assert (await office.go(rt)).status == "in_doubt"
+        await back(rt)
+        told = await rt.judge(RUN, office.flow)
+        assert told.verdict.decision != "resume" and not told.first
+        outcome = await office.go(rt)
+        assert (outcome.status, len(office.sent)) == ("in_doubt", 1)
+        assert f"{DORA} said what became of it, and lost the right to say so since" in outcome.reason
+        await rt.resolve(RUN, "pay", "ok", by=DORA, evidence="it is on Monday's statement", outcome="receipt 5")
+        assert (await office.go(rt)).value == "receipt 5", "who is trusted again says it anew"
+    assert len(office.sent) == 1
+
+
+async def test_a_word_is_lost_with_any_account_that_speaks_for_the_person(storage: Storage):  # proves: FX-9, APR-3
+    home = "user:dora-at-home"
+    async with storage.open() as rt:
+        office = await in_doubt(rt)
+        await rt.grant(home, "director", by=ROOT)
+        await rt.link(home, person=DORA, by=ROOT)
+        await rt.resolve(RUN, "pay", "did_not_happen", by=home, evidence="nothing on Friday's statement")
+        await _disable(rt)
+        await _enable(rt)
+        assert (await office.go(rt)).status == "in_doubt"
+        await rt.resolve(RUN, "pay", "ok", by=DEREK, evidence="it is on Monday's statement", outcome="receipt 5")
+        assert (await office.go(rt)).value == "receipt 5"
+    assert len(office.sent) == 1
+
+
+async def test_a_word_stands_while_one_role_that_serves_was_never_lost(storage: Storage):  # proves: FX-9, APR-3
+    rule = remit.Rule(approval=remit.Approval({"director", "cfo"}, HOURS_72))
+    async with storage.open() as rt:
+        await rt.grant(DORA, "cfo", by=ROOT)
+        office = await in_doubt(rt, rule)
+        await rt.resolve(RUN, "pay", "ok", by=DORA, evidence="on the statement", outcome="receipt 5")
+        await _revoke(rt)
+        await _grant(rt)
+        await rt.link("user:dora-at-home", person=DORA, by=ROOT)
+        await rt.disable("user:dora-at-home", by=ROOT)  # which speaks for nobody but itself
+        await rt.enable("user:dora-at-home", by=ROOT)
+        assert (await office.go(rt)).value == "receipt 5"
 
 
 class Slow(MemoryStore):

@@ -351,7 +351,7 @@ async def test_nothing_is_settled_that_was_not_intended(before: list[Fact], forg
 
 async def test_a_person_s_word_is_one_that_was_said_about_this_call(forger: Forger):  # proves: FX-9, LOG-4
     await forger.main(judged(), intended())
-    stated = DoubtResolved(call="pay", intended=forger.head, state="ok")
+    stated = DoubtResolved(authority=1, call="pay", intended=forger.head, state="ok")
     item = await forger.post(stated)
     assert (await folds(forger)).boundary.in_doubt == ["pay"]
     await forger.main(EffectSettled(found="person", item=item, state="did_not_happen"))
@@ -363,7 +363,7 @@ async def test_a_word_that_nobody_said_settles_nothing(intention: str, forger: F
     await forger.main(judged(), intended())
     item = "ab" * 32
     if intention != "own":
-        item = await forger.post(DoubtResolved(call="pay", intended=intention, state="ok"))
+        item = await forger.post(DoubtResolved(authority=1, call="pay", intended=intention, state="ok"))
     await forger.main(EffectSettled(found="person", item=item, state="ok"))
     await forger.refused("a settlement by a person who did not say so")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import remit
 from remit.facts.judgement import Question, Verdict, Who
-from remit.facts.kinds import ApprovalDecided, GateJudged
+from remit.facts.kinds import ApprovalDecided, DoubtResolved, GateJudged
 from remit.facts.reach import Reach
 from remit.store.two_method import TwoMethodStore
 from tests.support.office import ROOT, Office, staffed
@@ -57,6 +57,8 @@ def test_the_highest_version_that_anything_in_it_names_is_what_it_rests_on():  #
     for authority in (4, 7, 5):
         assert reach.take(judged(authority=authority)) == ""
     assert reach.authority == 9
+    reach.take_post(DoubtResolved(authority=11, call="pay", intended="a", state="ok"), 2)
+    assert reach.authority == 11
     assert Reach().authority == 0
 
 

@@ -227,7 +227,7 @@ def _doubted() -> Journal:
     p, call = Purchase(), "send"
     intended = p.send(call, b'"hello"')
     p.w.add(kinds.RunParked(code="effect.in_doubt", waits_for="doubt"), value=b'{"detail":"nobody knows"}')
-    told = kinds.DoubtResolved(call=call, intended=intended, state="did_not_happen")
+    told = kinds.DoubtResolved(authority=AUTHORITY, call=call, intended=intended, state="did_not_happen")
     item = p.w.post(told, value=b'{"evidence":"the post office has no letter","outcome":null}', by=DORA)
     p.posted += 1
     p.w.attempt(2, "4712-b2")

@@ -80,7 +80,7 @@ BODIES: dict[str, dict[str, str]] = {
         "meaning": "text",
         "roles": "list of text",
     },
-    "DoubtResolved": {"call": "text", "intended": "text", "state": "one of did_not_happen|ok"},
+    "DoubtResolved": {"authority": "integer", "call": "text", "intended": "text", "state": "one of did_not_happen|ok"},
     "RunQuarantined": {"code": "text", "gen": "integer", "lane": 'text = ""', "run": "text", "seq": "integer = 0"},
     "QuarantineLifted": {"gen": "integer", "run": "text"},
     "RoleGranted": {"principal": "text", "role": "text"},

@@ -1,8 +1,13 @@
 """Witnesses: who may say what became of an effect that nobody knows of.
 
+    objection    why somebody may not say so now
+    counts       whether what they said stands: they may, and might all the while since
+
 "It did not happen" is as good as a yes to a second call, so whoever says so is held to what a yes is
 held to, when they say it and again when their word is taken up: a person whom the directory knows,
-none of those for whom the run acts, and with a role of each rule that asked for a yes.
+none of those for whom the run acts, and with a role of each rule that asked for a yes. A word whose
+speaker lost the role or the account since is lost for good, as a yes is: what is given back to them
+lets them say it anew.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import shlex
 from remit.authority.directory import Authority
 from remit.authority.gate import is_high
 from remit.errors import Refused
-from remit.facts.calls import EffectView
+from remit.facts.calls import EffectView, Resolved
 from remit.facts.kinds import RunOpened
 
 
@@ -24,6 +29,19 @@ def objection(authority: Authority, opened: RunOpened, effect: EffectView, by: s
     return (
         _of_person(authority, by) or _of_self(authority, opened, effect, by) or _of_roles(authority, opened, effect, by)
     )
+
+
+def counts(authority: Authority, opened: RunOpened, effect: EffectView, told: Resolved) -> bool:
+    """Whether the word about an effect stands by this version of the directory, which is none before it was said."""
+    return objection(authority, opened, effect, told.by) is None and not _has_lapsed(authority, effect, told)
+
+
+def _has_lapsed(authority: Authority, effect: EffectView, told: Resolved) -> bool:
+    """Whether they were disabled since, or lost each role that served a rule, whatever they were given back."""
+    since = told.fact.authority
+    if authority.enabled_at(told.by) > since:
+        return True
+    return not _serves_since(authority, effect, told.by, since)
 
 
 def _of_person(authority: Authority, by: str) -> Refused | None:
@@ -77,9 +95,13 @@ def _of_roles(authority: Authority, opened: RunOpened, effect: EffectView, by: s
 
 def _is_senior(authority: Authority, effect: EffectView, by: str) -> bool:
     """Whether they held a role that serves each rule that asked for a yes since before the effect was intended."""
-    before = effect.intended.authority
+    return _serves_since(authority, effect, by, effect.intended.authority)
+
+
+def _serves_since(authority: Authority, effect: EffectView, by: str, version: int) -> bool:
+    """Whether they hold, without a break since this version, a role that serves each rule that asked for a yes."""
     return all(
-        any((authority.granted_at(by, role) or before + 1) <= before for role in need.roles)
+        any((authority.granted_at(by, role) or version + 1) <= version for role in need.roles)
         for need in effect.judged.question.needs
     )
 

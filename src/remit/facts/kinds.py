@@ -203,6 +203,7 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True):
 class DoubtResolved(Fact, frozen=True, kw_only=True):
     """In lane `post`: a person says what became of an effect; the value is {"evidence": words, "outcome": JSON}."""
 
+    authority: Integer  # head seq of `remit:authority` that it was read at who may say so
     call: str  # name of the effect's call
     intended: str  # hash of the EffectIntended that it is about
     state: Literal["ok", "did_not_happen"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from remit.facts.fact import Fact
-from remit.facts.kinds import ApprovalAsked, ApprovalDecided, GateJudged, RunOpened
+from remit.facts.kinds import ApprovalAsked, ApprovalDecided, DoubtResolved, GateJudged, RunOpened
 
 
 @dataclass(slots=True)
@@ -27,7 +27,7 @@ class Reach:
     def take_post(self, fact: Fact | None, seq: int) -> None:
         """The next entry of lane `post`."""
         self.posted = seq
-        if isinstance(fact, ApprovalDecided):
+        if isinstance(fact, ApprovalDecided | DoubtResolved):
             self.authority = max(self.authority, fact.authority)
 
     def take(self, fact: Fact | None) -> str:

@@ -60,7 +60,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     elif is_due_again(turn, wish, view):
         return _sends_again(wish)
     elif told := attempt.boundary.last_word(view):
-        why = f"{told.by} said what became of it, and may not say so any more"
+        why = f"{told.by} said what became of it, and lost the right to say so since: it has to be said anew"
     if view.intended.key in turn.host.outstanding:
         why = "its call has not returned in this process, and may still do it"
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from remit.authority.witness import objection
+from remit.authority.witness import counts
 from remit.engine.boundary.port import Answered
 from remit.engine.boundary.question import is_shared
 from remit.engine.process.host import Host
@@ -104,13 +104,13 @@ async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:
 def word_on(host: Host, attempt: Attempt, view: EffectView) -> Resolved | None:
     """The last word about an effect in doubt, where it counts by the directory that is known now.
 
-    One before it is over, whoever may speak again: the last was taken because that one did not count any more.
+    One before it is over, whoever may speak again: the last was taken because that one did not count any more. So is
+    one whose speaker might not have said so in between.
     """
     told = attempt.boundary.last_word(view)
     if told is None or view.intended.key in host.outstanding:
         return None
-    refused = objection(host.standing.authority, attempt.view.opened, view, told.by)
-    return told if refused is None else None
+    return told if counts(host.standing.authority, attempt.view.opened, view, told) else None
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:

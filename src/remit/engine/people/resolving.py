@@ -1,8 +1,8 @@
 """Resolving: a person found out what became of an effect in doubt, and says so, once.
 
 Nothing is called. The word is posted with the evidence for it; the next attempt takes it up
-and settles the effect by it, if whoever said it may still say so. Where they may not any more,
-somebody else says it anew.
+and settles the effect by it, if whoever said it may still say so, and might all the while. Where that
+is not so, it is lost for good, and is said anew: by somebody else, or by them once they may again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 from typing import Any, Literal
 
 from remit.authority.moments import datetime_of
-from remit.authority.witness import objection
+from remit.authority.witness import counts, objection
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, find, is_worked_at
 from remit.engine.process.host import Host
@@ -55,7 +55,7 @@ async def resolve(
         if (refused := objection(authority, opened, effect, by)) is not None:
             raise refused
         told = found.view.boundary.last_word(effect)
-        if told is not None and objection(authority, opened, effect, told.by) is None:
+        if told is not None and counts(authority, opened, effect, told):
             raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=see)
         if found.row.worker and _hold(found.row) != gone:  # as of the journal that this is judged by
             raise Refused(
@@ -70,7 +70,7 @@ async def resolve(
                 code="doubt.under_way",
                 hint="It may still happen: wait until it returned, or end this process.",
             )
-        fact = DoubtResolved(call=call, intended=effect.intention, state=state)
+        fact = DoubtResolved(authority=authority.version, call=call, intended=effect.intention, state=state)
         return Letter(fact, data, (Announce(DoubtTold(call=call)),))
 
     before = await post(host, run, by=by, write=write, is_fenced=True)
