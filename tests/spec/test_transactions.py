@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -178,6 +178,76 @@ async def test_one_that_waited_until_what_let_it_pass_was_over_makes_nothing(
         assert (await rt.run(flow, 5, id="r")).status == "expired"
         monkeypatch.undo()
         assert await booked(rt, database.kind) == 0 and await rt.effects("r") == []
+
+
+IN_TWO_MINUTES = remit.Approval({"director"}, timedelta(minutes=2))
+HUNDRED_A_DAY = remit.Ceiling("amount", max=100, per="day")
+EVE = datetime(2026, 1, 5, 23, 58, tzinfo=UTC)
+
+
+class Lingering:
+    """A transaction that is at it for five minutes, once, by a clock of its own."""
+
+    def __init__(self, kind: str, **contract: Any) -> None:
+        self.clock, self.times, self.kind = MovedClock(EVE), 0, kind
+        book = ledger_of(kind, self._linger)
+
+        @remit.flow(contract=Contract(version="1", resume="anyone", **contract))
+        async def booking(run: remit.Run) -> int:
+            run.evidence("quote", 1, as_of=EVE, fresh_for=timedelta(minutes=2))
+            return await run.transact(book, Booking("a", 100))
+
+        self.flow = booking
+
+    def _linger(self, _: Booking) -> None:
+        self.times += 1
+        if self.times == 1:
+            self.clock.move(timedelta(minutes=5))
+
+    def open(self, database: Storage) -> remit.Runtime:
+        return database.open(clock=self.clock, lease_ms=600_000)
+
+    async def came_to_nothing(self, rt: remit.Runtime) -> bool:
+        """Its rows were rolled back, and nothing says that it was intended."""
+        return (self.times, await booked(rt, self.kind), await rt.effects("r")) == (1, 0, [])
+
+
+async def test_a_yes_that_is_over_when_its_function_returns_books_nothing(database: Storage):  # proves: FX-6, APR-2
+    late = Lingering(database.kind, effects={"book": remit.Rule(approval=IN_TWO_MINUTES)})
+    async with late.open(database) as rt:
+        await rt.grant("user:dana", "director", by=OPS)
+        await rt.run(late.flow, id="r")
+        [first] = await rt.inbox()
+        await rt.decide(first.id, "approve", by="user:dana", seen=first.version)
+        assert (await rt.run(late.flow, id="r")).waits_for == "approval"
+        assert await late.came_to_nothing(rt) and (await rt.ask(first.id)).state == "void"
+        [anew] = await rt.inbox()
+        await rt.decide(anew.id, "approve", by="user:dana", seen=anew.version)
+        assert (await rt.run(late.flow, id="r")).value == 1
+        assert await rt.verify("r") is None
+
+
+async def test_a_window_that_is_over_when_the_function_returns_ends_the_run(database: Storage):  # proves: FX-6, GATE-8
+    late = Lingering(database.kind, window=timedelta(minutes=2))
+    async with late.open(database) as rt:
+        assert (await rt.run(late.flow, id="r")).status == "expired"
+        assert await late.came_to_nothing(rt)
+
+
+async def test_evidence_that_is_over_when_the_function_returns_books_nothing(database: Storage):  # proves: FX-6, GATE-2
+    late = Lingering(database.kind, effects={"book": remit.Rule(evidence={"quote"})})
+    async with late.open(database) as rt:
+        assert (await rt.run(late.flow, id="r")).code == "evidence_expired"
+        assert await late.came_to_nothing(rt)
+
+
+async def test_what_is_booked_past_midnight_counts_on_the_day_of_its_commit(database: Storage):  # proves: FX-6, FX-12
+    late = Lingering(database.kind, effects={"book": remit.Rule(ceiling=HUNDRED_A_DAY)})
+    async with late.open(database) as rt:
+        assert (await rt.run(late.flow, id="r")).value == 1
+        assert (late.times, await booked(rt, database.kind)) == (2, 1)
+        used = rt._ready().store.read_used
+        assert [await used("default", f"book.amount/day/2026-01-0{day}") for day in (5, 6)] == [0, 100]
 
 
 async def test_one_that_rolled_back_and_was_given_up_is_not_made_again(tmp_path: Path):  # proves: FX-6, FX-10

@@ -4,7 +4,8 @@
 
 So it happens exactly once. The function is given the connection and must not end the
 transaction. Where it raises or takes too long, its rows are rolled back and the journal says
-that it did not happen: there is no doubt. At high risk it is refused, because nobody outside
+that it did not happen: there is no doubt. Where what let it pass is over by the time it returns, its
+rows are rolled back too, and it is judged anew. At high risk it is refused, because nobody outside
 could acknowledge the intention before its body ran.
 """
 
@@ -105,24 +106,33 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     request = effect.request_codec.read(wish.data, where=wish.name)  # exactly what was judged
     around = _Around(wish.name)
 
-    def settled(outcome: Any, seal: Seal) -> Any:
+    def stored(outcome: Any) -> bytes:
         data, _ = effect.codec.write(outcome, where=wish.name)  # one that can't be stored rolls back what it is of
+        return data
+
+    def settled(data: bytes, seal: Seal) -> Any:
         draft = attempt.writer.draft(EffectSettled(state="ok"), name=wish.name, value=data)
         return seal([*drafts, draft], conditions)
 
-    def look_at_time() -> None:  # the database may have let it wait
+    def look_at_time() -> None:
         if conditions.until is not None and attempt.writer.now() > conditions.until:
             raise Moved("time")
 
+    # Time is looked at before the function, because the database may have let it wait, and after it: the commit is the
+    # line, and no fault of the function's.
     def plain(connection: Any, seal: Seal) -> Any:
         look_at_time()
         with around:
-            return settled(effect.fn(connection, request), seal)
+            data = stored(effect.fn(connection, request))
+        look_at_time()
+        return settled(data, seal)
 
     async def awaited(connection: Any, seal: Seal) -> Any:
         look_at_time()
         with around:
-            return settled(await effect.fn(connection, request), seal)
+            data = stored(await effect.fn(connection, request))
+        look_at_time()
+        return settled(data, seal)
 
     wish.is_committed = True
     try:
