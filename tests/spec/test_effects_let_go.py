@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from datetime import timedelta
 from typing import Any, cast
 
@@ -46,7 +45,7 @@ async def test_an_effect_that_a_timeout_let_go_of_is_settled_before_the_run_ends
      (remit.StoreUnavailable("gone"), [])],
     ids=["a fault", "what the turn says itself"],
 )  # fmt: skip
-async def test_a_fault_in_an_effect_that_nobody_waits_for_any_more_is_on_the_log(
+async def test_a_fault_in_an_effect_that_nobody_waits_for_any_more_ends_the_turn(
     fault: Exception, logged: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):  # proves: FX-10
     till = Till()
@@ -65,7 +64,7 @@ async def test_a_fault_in_an_effect_that_nobody_waits_for_any_more_is_on_the_log
 
     monkeypatch.setattr(effect, "settle", settle)
     async with remit.open("memory:") as rt, asyncio.timeout(30):
-        with suppress(remit.RemitError):
+        with pytest.raises(type(fault)):
             await rt.run(impatient, id="r")
         assert [each.state for each in await rt.effects("r")] == ["in_doubt"]
     assert [each.getMessage() for each in caplog.records if each.name == "remit"] == logged

@@ -48,8 +48,11 @@ async def every_journal(rt: Runtime) -> list[str]:
     return names
 
 
-async def prove(rt: Runtime, names: Iterable[str]) -> Proof:
-    """Verify one journal after the other. Raises RunAbsent for a name that has none."""
+async def prove(rt: Runtime, names: Iterable[str], *, is_listed: bool = False) -> Proof:
+    """Verify one journal after the other. Raises RunAbsent for a name that has none.
+
+    is_listed: the store itself gave the names, so a run that is not found by its own was renamed, and counts as wrong.
+    """
     proof = Proof()
     for name in names:
         try:
@@ -57,6 +60,10 @@ async def prove(rt: Runtime, names: Iterable[str]) -> Proof:
         except JournalNewer as exc:
             proof.unknown[name] = exc
             continue
+        except RunAbsent:
+            if not is_listed:
+                raise
+            problem = Tampered(f"A row is listed as run {name!r}, and no run is found by that id.", code="run.index")
         if problem is not None:
             proof.wrong[name] = problem
             continue

@@ -30,7 +30,7 @@ from remit.engine.turn.race import check_not_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft
-from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved, StoreError
+from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
@@ -72,8 +72,6 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
                 wish.check_wanted()
             await look_again(turn, moved)
             continue
-        except (StoreError, ClockJumped) as exc:  # no answer of the call's, for the flow to go another way by
-            attempt.lost(exc)
         if not isinstance(passed, Parked):
             return passed
         if wish.is_sent_again:
@@ -104,8 +102,6 @@ async def look_again(turn: Turn, moved: Moved) -> None:
             await look(turn.host)
         except AuthorityUnreadable as exc:
             turn.attempt.stop(Parked("gate", exc.code, exc.message))
-        except StoreError as exc:
-            turn.attempt.lost(exc)
 
 
 async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, write: Write) -> Permit | Decided:

@@ -31,6 +31,7 @@ from remit.engine.boundary.settling import is_lost, settle
 from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
+from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import has_lost
@@ -122,6 +123,8 @@ def _begin(turn: Turn, wish: Wish, go: Go, awaited: asyncio.Future[None] | None 
             awaited.set_result(None)
         # Where nobody waits for it any more, what became of it stands in the journal all the same; but for a fault.
         error = None if over.cancelled() else over.exception()
+        if is_trouble(error):
+            turn.attempt.close(error)
         if wish.is_let_go and isinstance(error, Exception) and not isinstance(error, RemitError):
             what = "%s of run %a, which its flow let go of, raised %s: %s"
             _log.error(what, wish.name, turn.attempt.run_id, type_name(error), text_of(error), exc_info=error)

@@ -21,6 +21,7 @@ from remit.engine.declared.place import check_in_flow
 from remit.engine.declared.rows import Transaction
 from remit.engine.declared.sink import Effect
 from remit.engine.turn import draw, wait
+from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.caught import call_made
 from remit.engine.turn.step import perform
 from remit.engine.turn.turn import Turn
@@ -159,7 +160,7 @@ class Run:
         """
         check_in_flow("run.evidence")
         call, turn = self._names.take(f"run.evidence.{branch_segment(name)}"), self._turn
-        self._at_once(lambda: evidence.take(turn, call, name, value, as_of=as_of, fresh_for=fresh_for, again=again))
+        self._stated(lambda: evidence.take(turn, call, name, value, as_of=as_of, fresh_for=fresh_for, again=again))
 
     def branch(self, name: str) -> Run:
         """The same run under a path of its own, for calls that another task makes: `run.branch("supplier-a")`."""
@@ -176,21 +177,34 @@ class Run:
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""
         name = self._take("run.now")
-        return self._at_once(lambda: draw.now(self._attempt, name, self._turn.host.clock))
+        return self._stated(lambda: draw.now(self._attempt, name, self._turn.host.clock))
 
     def random(self) -> float:
         """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""
         name = self._take("run.random")
-        return self._at_once(lambda: draw.random_number(self._attempt, name))
+        return self._stated(lambda: draw.random_number(self._attempt, name))
 
     def uuid(self) -> UUID:
         """A random UUID; recorded, so a replay gets the same."""
         name = self._take("run.uuid")
-        return self._at_once(lambda: draw.new_uuid(self._attempt, name))
+        return self._stated(lambda: draw.new_uuid(self._attempt, name))
 
     def _take(self, base: str) -> str:
         check_in_flow(base)
         return self._names.take(base)
+
+    def _stated(self, make: Callable[[], T]) -> T:
+        """What is recorded at once, in the loop. Raises AttemptClosed for what is no answer to the call."""
+
+        def made() -> T:
+            try:
+                return make()
+            except Exception as exc:
+                if is_trouble(exc):
+                    self._attempt.lost(exc)
+                raise
+
+        return self._at_once(made)
 
     def _rests_on(self, names: Collection[str]) -> RestsOn:
         """What is stated at this moment, in which the call is named."""

@@ -88,7 +88,7 @@ class Attempt:
         self.failed = {c.name for c in calls if c.may_run_again}
         self.ridden = {c.name: c for c in calls if c.is_ridden}
         self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, main=main)
-        self.parking = Parking(self.halt)
+        self.parking = Parking(self.halt, self.lost)
 
     def start(self, fact: AttemptStarted) -> None:
         """Begin the turn. Nothing is written until there is something to write."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
+from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.caught import give
 from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import URGENCY, Parked
@@ -49,15 +50,20 @@ class _Open:
         parking._moves += 1
         if parking._waiting:
             parking._arm()
+        if is_trouble(error):
+            parking._on_lost(error)
 
 
 class Parking:
-    """Which calls are open, and which of them wait. on_still: told what the run waits for."""
+    """Which calls are open, and which of them wait.
 
-    __slots__ = ("_call", "_is_armed", "_is_stopped", "_moves", "_on_still", "_open", "_waiting", "wakes")
+    on_still: told what the run waits for. on_lost: told what is no answer to a call that raised it, and raises.
+    """
 
-    def __init__(self, on_still: Callable[[Parked], None]) -> None:
-        self._on_still = on_still
+    __slots__ = ("_call", "_is_armed", "_is_stopped", "_moves", "_on_lost", "_on_still", "_open", "_waiting", "wakes")
+
+    def __init__(self, on_still: Callable[[Parked], None], on_lost: Callable[[BaseException], NoReturn]) -> None:
+        self._on_still, self._on_lost = on_still, on_lost
         self._call = _Open(self)
         self._open = self._moves = 0
         self.wakes = 0  # how often something moved for which calls wait
@@ -65,7 +71,7 @@ class Parking:
         self._is_armed = self._is_stopped = False
 
     def open_call(self) -> _Open:
-        """A call of the flow, from its beginning to its outcome."""
+        """A call of the flow, from its beginning to its outcome. Raises AttemptClosed for what is no answer to it."""
         return self._call
 
     def outlive(self, task: asyncio.Task[Any]) -> None:

@@ -12,7 +12,7 @@ from remit.engine.process.outcome import detail_of
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.halt import Ended, ended
 from remit.engine.turn.turn import Turn
-from remit.errors import RemitError, Tampered
+from remit.errors import Tampered
 from remit.facts.boundary import Cancelled
 from remit.facts.chain import tampered
 
@@ -34,7 +34,7 @@ async def read_post(host: Host, attempt: Attempt) -> None:
     """Read lane `post` again, and nothing more. Raises AttemptClosed where it can't be read or does not verify."""
     try:
         await _read(host, attempt)
-    except RemitError as exc:
+    except Exception as exc:
         attempt.lost(exc)
 
 

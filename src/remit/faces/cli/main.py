@@ -185,7 +185,7 @@ def verify(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         names = [id] if id is not None else await proving.every_journal(rt)
-        proof = await proving.prove(rt, voice.progress(names, "verifying"))
+        proof = await proving.prove(rt, voice.progress(names, "verifying"), is_listed=id is None)
         voice.answer(proof_document(proof), prove.proven(proof))
         return proof.exit_status
 

@@ -17,6 +17,7 @@ from datetime import datetime
 from typing import NamedTuple, TypeVar
 
 from remit.errors import CommitUnknown, StoreUnavailable
+from remit.store.damage import DAMAGE, damaged
 from remit.store.postgres.connection import (
     FAILURES,
     FOR_APPLICATIONS,
@@ -88,6 +89,8 @@ class Link:
                     connection.terminate()
                 if is_last or not (is_lost(exc) or is_worth_another_try(exc)):
                     raise unavailable(exc) from exc
+            except DAMAGE as exc:
+                raise damaged(exc) from exc
         raise AssertionError("unreachable")
 
     async def again(self, why: BaseException) -> Connection:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from remit.facts.entry import Entry, Lane
 from remit.store.postgres.connection import Connection, Row
 from remit.store.protocol import AskFilter, AskRow, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
-from remit.store.tables import CHARACTER_LAST, EVERYBODY, LANES, NUMBER_MAX, fitted, is_listed
+from remit.store.tables import CHARACTER_LAST, EVERYBODY, NUMBER_MAX, fitted, fitted_key, is_listed, lanes_of
 
 Q = load_queries("postgres")
-
-_NAMES: tuple[Lane, ...] = tuple(LANES)
 
 
 def run_row(row: Row) -> RunRow:
@@ -37,13 +34,11 @@ async def read_run(connection: Connection, run_key: int) -> Stored | None:
         if row is None:
             return None
         found = await connection.fetch(Q["read_entries"], run_key)
-    entries = [Entry(_NAMES[lane], *rest) for lane, *rest in found]
-    split = next((i for i, entry in enumerate(entries) if entry.lane == "post"), len(entries))
-    return Stored(row, entries[:split], entries[split:])
+    return Stored(row, *lanes_of(found))
 
 
 async def list_rows(connection: Connection, which: RunFilter) -> list[RunRow]:
-    before = NUMBER_MAX if which.before_key is None else fitted(which.before_key)
+    before = NUMBER_MAX if which.before_key is None else fitted_key(which.before_key)
     values: tuple[Any, ...] = (which.tenant, which.flow, which.quarantined, before, fitted(which.limit))
     if which.run_prefix:
         values = (*values, which.status, which.run_prefix, which.run_prefix + CHARACTER_LAST)
@@ -91,8 +86,10 @@ async def read_outbox(connection: Connection, tenant: str, after: int, limit: in
 
 def _ask_row(row: Sequence[Any] | Row, listed: Sequence[str] | None = None) -> AskRow:
     """listed: the roles that it is listed under; None where it was found by one of them."""
-    number, ask, run_key, run, call, roles, asked_at, until = row
-    return AskRow(number, ask, run_key, run, call, tuple(roles), asked_at, until, is_listed(roles, listed))
+    number, ask, run_key, run, call, named, asked_at, until = row
+    # Else the column was edited, to a list of lists maybe: it is an index, and nobody asked is among them.
+    roles = tuple(named) if all(isinstance(role, str) for role in named) else ()
+    return AskRow(number, ask, run_key, run, call, roles, asked_at, until, is_listed(roles, listed))
 
 
 async def read_worker(connection: Connection, worker: str) -> WorkerRow | None:

@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeVar
 from remit.clock import Clock
 from remit.errors import CommitUnknown
 from remit.store.batch import GroupCommit
+from remit.store.damage import DAMAGE, damaged
 from remit.store.opened import Opened
 from remit.store.postgres import doctor as postgres_doctor
 from remit.store.postgres import rows as postgres_rows
@@ -224,6 +225,8 @@ class PostgresStore(Opened):
             except FAILURES as exc:
                 if turn == TRIES - 1 or not (is_lost(exc) or is_worth_another_try(exc)):
                     raise unavailable(exc) from exc
+            except DAMAGE as exc:
+                raise damaged(exc) from exc
             await asyncio.sleep(0.02 * 2**turn)
         raise AssertionError("unreachable")
 
@@ -241,5 +244,7 @@ class PostgresStore(Opened):
                     raise CommitUnknown(f"The database took {what} and did not answer: {exc}.") from exc
                 if turn == TRIES - 1 or not (is_lost(exc) or is_worth_another_try(exc)):
                     raise unavailable(exc) from exc
+            except DAMAGE as exc:
+                raise damaged(exc) from exc
             await asyncio.sleep(0.02 * 2**turn)
         raise AssertionError("unreachable")

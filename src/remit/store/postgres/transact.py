@@ -19,6 +19,7 @@ from asyncpg.exceptions import ForeignKeyViolationError, InFailedSQLTransactionE
 
 from remit.clock import Clock
 from remit.errors import CommitUnknown, Refused, StoreUnavailable
+from remit.store.damage import DAMAGE, damaged
 from remit.store.postgres.connection import (
     FAILURES,
     FOR_APPLICATIONS,
@@ -96,6 +97,8 @@ class Transactions:
             await connection.execute(Q["end_unfinished"], number)
         except FAILURES as exc:
             raise meaning(exc, [unit], []) from exc
+        except DAMAGE as exc:
+            raise damaged(exc) from exc
         return answers.lost[0]
 
     async def _end_lost(self, why: BaseException) -> None:

@@ -26,6 +26,7 @@ from remit.clock import Clock
 from remit.errors import CommitUnknown, RemitError, Tampered, ValueRefused
 from remit.facts.entry import entry_hash
 from remit.store.batch import Answers
+from remit.store.damage import DAMAGE, damaged
 from remit.store.marks import Announce
 from remit.store.postgres.append import append, open_runs
 from remit.store.postgres.connection import (
@@ -60,6 +61,10 @@ class PostgresWriter:
             if not is_lost(exc):
                 raise meaning(exc, units, openings) from exc
             return await self._recover(exc, units, openings)
+        except DAMAGE as exc:
+            if len(units) + len(openings) > 1:
+                raise  # each is tried alone, and hears what is wrong with it
+            raise damaged(exc) from exc
 
     def commit_now(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
         raise NotImplementedError("a database at the other end of a socket is awaited")

@@ -175,7 +175,10 @@ def _change(connection: apsw.Connection, path: str, applied: list[int]) -> None:
 
 
 def _read_ledger(connection: apsw.Connection, path: str) -> Ledger:
-    row = connection.execute(Q["read_ledger"]).get
+    try:
+        row = connection.execute(Q["read_ledger"]).get
+    except UnicodeDecodeError:
+        row = None  # its origin is no text: no journal would verify by any reading of it
     if row is None:
         raise StoreRefused(f"Nothing was changed: {path} has lost the row that names its ledger.", code="store.broken")
     origin, _, clock = row

@@ -16,7 +16,7 @@ import msgspec
 from remit.facts import announced
 from remit.store.marks import Announce, CloseAsk, FreeKey, Note, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, Unit
-from remit.store.sqlite.rows import Q
+from remit.store.sqlite.rows import Q, row_of, rows_of
 from remit.store.tables import EVERYBODY, NUMBER_MAX, fitted, is_listed
 
 
@@ -66,39 +66,44 @@ def _note(connection: apsw.Connection, note: Note, tenant: str, run: str, run_ke
 
 
 def read_key(connection: apsw.Connection, tenant: str, key: str) -> KeyRow | None:
-    row = connection.execute(Q["read_key"], (tenant, key)).get
+    row = row_of(connection, Q["read_key"], (tenant, key))
     return None if row is None else KeyRow(*row)
 
 
 def read_used(connection: apsw.Connection, tenant: str, scope: str) -> int:
-    used: int | None = connection.execute(Q["read_used"], (tenant, scope)).get
+    used: int | None = row_of(connection, Q["read_used"], (tenant, scope))
     return used or 0
 
 
 def read_ask(connection: apsw.Connection, tenant: str, ask: str) -> AskRow | None:
-    row = connection.execute(Q["read_ask"], (tenant, ask)).get
+    row = row_of(connection, Q["read_ask"], (tenant, ask))
     if row is None:
         return None
     *columns, listed = row
-    return _ask_row(columns, msgspec.json.decode(listed))
+    return _ask_row(columns, _texts(listed))
 
 
 def list_asks(connection: apsw.Connection, which: AskFilter) -> list[AskRow]:
     role = EVERYBODY if which.role is None else which.role
     values = (which.tenant, role, fitted(which.after), fitted(which.limit))
-    return [_ask_row(row) for row in connection.execute(Q["list_asks"], values)]
+    return [_ask_row(row) for row in rows_of(connection, Q["list_asks"], values)]
 
 
 def read_outbox(connection: apsw.Connection, tenant: str, after: int, limit: int) -> list[OutboxRow]:
     values = (tenant, fitted(after), fitted(limit))
-    return [OutboxRow(*row) for row in connection.execute(Q["read_outbox"], values)]
+    return [OutboxRow(*row) for row in rows_of(connection, Q["read_outbox"], values)]
 
 
 def _ask_row(row: Sequence[Any], listed: Sequence[str] | None = None) -> AskRow:
     """listed: the roles that it is listed under; None where it was found by one of them."""
     number, ask, run_key, run, call, text, asked_at, until = row
-    try:
-        roles = msgspec.json.decode(text, type=tuple[str, ...])
-    except msgspec.MsgspecError:
-        roles = ()  # the column was edited: it is an index, and nobody asked is among them
+    roles = _texts(text)
     return AskRow(number, ask, run_key, run, call, roles, asked_at, until, is_listed(roles, listed))
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    """A list of names. None where it is no such list: the row was edited, and whoever is asked is not among them."""
+    try:
+        return msgspec.json.decode(text, type=tuple[str, ...])
+    except msgspec.MsgspecError:
+        return ()

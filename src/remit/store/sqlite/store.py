@@ -28,6 +28,7 @@ import apsw
 
 from remit.clock import Clock, SystemClock
 from remit.store.batch import GroupCommit
+from remit.store.damage import DAMAGE, damaged
 from remit.store.opened import Opened
 from remit.store.protocol import (
     AskFilter,
@@ -213,6 +214,8 @@ class SqliteStore(Opened):
             return read(self._reader)
         except apsw.Error as exc:
             raise unavailable(exc) from exc
+        except DAMAGE as exc:
+            raise damaged(exc) from exc
 
     async def _read_far(self, read: Callable[[apsw.Connection], T]) -> T:
         """A long read, on a thread and a connection of its own."""
@@ -227,5 +230,7 @@ class SqliteStore(Opened):
                 return read(self._far_connection)
             except apsw.Error as exc:
                 raise unavailable(exc) from exc
+            except DAMAGE as exc:
+                raise damaged(exc) from exc
 
         return await asyncio.get_running_loop().run_in_executor(self._far_thread, far)

@@ -19,6 +19,7 @@ import apsw
 from remit.errors import StoreError, Tampered, ValueRefused
 from remit.facts.entry import Entry
 from remit.store.batch import Answers
+from remit.store.damage import DAMAGE, damaged
 from remit.store.marks import Fence
 from remit.store.protocol import Loss, Opening, RunRow, Unit
 from remit.store.sqlite.connection import unavailable
@@ -54,6 +55,10 @@ def write_batch(
         )
     except apsw.Error as exc:
         raise _meaning(exc, units) from exc
+    except DAMAGE as exc:
+        if len(units) + len(openings) > 1:
+            raise  # each is tried alone, and hears what is wrong with it
+        raise damaged(exc) from exc
     return Answers(lost, opened)
 
 

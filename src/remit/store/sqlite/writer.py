@@ -29,6 +29,7 @@ import apsw
 from remit.clock import Clock
 from remit.errors import StoreUnavailable
 from remit.store.batch import Answers
+from remit.store.damage import DAMAGE, damaged
 from remit.store.protocol import Loss, Opening, Unit
 from remit.store.sqlite.connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
 from remit.store.sqlite.file import connect_again
@@ -85,6 +86,8 @@ class SqliteWriter:
                 return act(self._connection, self._clock.now())
             except apsw.Error as exc:
                 raise unavailable(exc) from exc
+            except DAMAGE as exc:
+                raise damaged(exc) from exc
 
         def transaction() -> T:
             self._check_file()

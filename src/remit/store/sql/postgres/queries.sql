@@ -316,7 +316,7 @@ SELECT {run_row}
 FROM remit.run WHERE run_key = $1;
 
 -- name: read_entries
--- Both lanes of a run, lane main first, large values filled in.
+-- Both lanes of a run, and whatever else stands under its key; lane main first, large values filled in.
 SELECT e.lane, e.seq, e.header, e.body, e.salt,
   CASE WHEN e.value IS NULL AND e.salt IS NOT NULL
     THEN (SELECT l.value FROM remit.large_value l WHERE l.run_key = e.run_key AND l.lane = e.lane AND l.seq = e.seq)

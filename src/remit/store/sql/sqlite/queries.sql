@@ -139,13 +139,13 @@ SELECT {run_row}
 FROM remit_run WHERE run_key = ?1;
 
 -- name: read_entries
--- One lane of a run, large values filled in.
-SELECT e.seq, e.header, e.body, e.salt,
+-- Both lanes of a run, and whatever else stands under its key; lane main first, large values filled in.
+SELECT e.lane, e.seq, e.header, e.body, e.salt,
   CASE WHEN e.value IS NULL AND e.salt IS NOT NULL
     THEN (SELECT l.value FROM remit_large_value l WHERE l.run_key = e.run_key AND l.lane = e.lane AND l.seq = e.seq)
     ELSE e.value END
 FROM remit_entry e
-WHERE e.run_key = ?1 AND e.lane = ?2 ORDER BY e.seq;
+WHERE e.run_key = ?1 ORDER BY e.lane, e.seq;
 
 -- name: list_newest
 -- Runs of a tenant, newest first.
