@@ -123,7 +123,7 @@ def _begin(turn: Turn, wish: Wish, go: Go, awaited: asyncio.Future[None] | None 
             awaited.set_result(None)
         # Where nobody waits for it any more, what became of it stands in the journal all the same; but for a fault.
         error = None if over.cancelled() else over.exception()
-        if is_trouble(error):
+        if error is not None and is_trouble(error):
             turn.attempt.close(error)
         if wish.is_let_go and isinstance(error, Exception) and not isinstance(error, RemitError):
             what = "%s of run %a, which its flow let go of, raised %s: %s"

@@ -17,6 +17,6 @@ from remit.errors import CallRefused, Denied, IdRefused, StepError, ValueRefused
 ANSWERS = (CallRefused, Denied, IdRefused, StepError, ValueRefused)
 
 
-def is_trouble(error: object) -> TypeGuard[Exception]:
+def is_trouble(error: BaseException) -> TypeGuard[Exception]:
     """Whether this says nothing of the call that it was raised in. What ends a task or a turn passes as it is."""
     return isinstance(error, Exception) and not isinstance(error, ANSWERS)

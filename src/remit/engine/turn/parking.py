@@ -50,7 +50,7 @@ class _Open:
         parking._moves += 1
         if parking._waiting:
             parking._arm()
-        if is_trouble(error):
+        if error is not None and is_trouble(error):
             parking._on_lost(error)
 
 
