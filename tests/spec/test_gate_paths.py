@@ -74,6 +74,7 @@ PLACES: dict[str, dict[str, str]] = {
     },
     "judge()": {
         "engine/boundary/crossing.py _judge_once": "before a call",
+        "engine/boundary/crossing.py _check_still": "again, before a no is written down",
         "engine/boundary/crossing.py may_go_on": "before a turn",
         "engine/process/opening.py check_may_open": "before there is a run",
         "engine/runs/dry.py judge_dry": "changes nothing",

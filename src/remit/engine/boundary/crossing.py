@@ -20,7 +20,14 @@ from remit.authority.gate import end_of, judge
 from remit.authority.rules import scope_end
 from remit.engine.boundary import asking
 from remit.engine.boundary.evidence import take_again
-from remit.engine.boundary.question import conditions_of, is_shared, question_of, reservations, resume_question
+from remit.engine.boundary.question import (
+    conditions_of,
+    is_shared,
+    question_of,
+    read_again,
+    reservations,
+    resume_question,
+)
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import look
@@ -202,6 +209,8 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
     """Not now, or no: what the call waits for, written down."""
     words = words_of(question, verdict)
     judged = GateJudged(question=question, verdict=verdict)
+    if verdict.decision == "abandon":
+        await _check_still(turn, wish, question, verdict)
     if verdict.decision == "abandon" and end_of(verdict.code).is_told:
         if wish.name in turn.attempt.boundary.in_doubt:  # it may have happened: a no only says not to send it again
             return Parked("doubt", "effect.in_doubt", words)
@@ -209,6 +218,19 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
     if verdict.decision == "abandon":
         turn.attempt.stop(_abandoned(turn, judged, words, wish.name))
     return await asking.revalidate(turn, wish, judged, words)
+
+
+async def _check_still(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> None:
+    """Nobody is told no, or ended, by what does not hold any more. Raises Moved, AttemptClosed.
+
+    A turn may have been at its steps for hours since it read the authority, and others give back what they took.
+    """
+    await look_again(turn, Moved("authority"))
+    if turn.host.standing.authority.version != question.authority:
+        raise Moved("authority")
+    now = await read_again(turn, wish, question)
+    if judge(now) != verdict:
+        raise Moved("ceiling" if now.effect == question.effect else "business")
 
 
 def still_in_doubt(turn: Turn, wish: Wish) -> str:
@@ -224,7 +246,9 @@ def _abandoned(turn: Turn, judged: GateJudged, words: str, name: str | None = No
     """The end that a judgement comes to. One that somebody asked for names who did."""
     cancel, code = turn.attempt.boundary.cancel, judged.verdict.code
     item = cancel.item if cancel is not None and code == "cancelled" else ""
-    return ended(code, words, item=item, judged=judged, name=name)
+    halt = ended(code, words, item=item, judged=judged, name=name)
+    # What somebody asked for needs no directory.
+    return halt if code == "cancelled" else replace(halt, fence=conditions_of(turn, judged.question).fence)
 
 
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:

@@ -53,13 +53,12 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     has_key = wish.effect is not None and bool(wish.effect.business_key)
     if (rules.ceilings or rules.needs or has_key) and wish.request is None:
         wish.request = msgspec.json.decode(wish.data)
-    own = boundary.effects.get(wish.name)
-    began = turn.attempt.writer.now()
     needs, unanswered = await _needs(turn, wish, rules.needs)
     needs = [*needs, *wish.asks]
-    business, rival = await _rival(turn, wish)
-    ceilings = [await _limit(turn, wish, cap, own, began) for cap in rules.ceilings]
     wanted, unwanted_by = await _wanted(turn, wish, rules)
+    # After the predicates, which may take their time: others give back meanwhile what is counted here.
+    began = turn.attempt.writer.now()
+    business, rival, ceilings = await _shared(turn, wish, rules, began)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own = boundary.effects.get(wish.name)
     names = sorted({*rules.evidence, *wish.rests_on.names})
@@ -91,6 +90,15 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         if cap.pin.per in ruling.DATED and _scope(wish, cap, question.now) != _scope(wish, cap, began):
             raise Moved("time")  # it was counted on another day than the one of this question
     return question
+
+
+async def read_again(turn: Turn, wish: Wish, question: Question) -> Question:
+    """The same question, with what runs share as it is now: who holds the business key, what is used of ceilings."""
+    crossing, rules = question.effect, turn.rules(wish.declared) if wish.effect is not None else Rules()
+    assert crossing is not None
+    business, rival, ceilings = await _shared(turn, wish, rules, question.now)
+    crossing = msgspec.structs.replace(crossing, business=business, rival=rival)
+    return msgspec.structs.replace(question, ceilings=ceilings, effect=crossing)
 
 
 def reservations(question: Question) -> list[Reservation]:
@@ -248,6 +256,13 @@ def _own(wish: Wish, own: EffectView | None) -> Literal["", "ok", "failed", "in_
     if own is None or own.state == "did_not_happen" or (own.state == "in_doubt" and wish.is_sent_again):
         return ""
     return own.state
+
+
+async def _shared(turn: Turn, wish: Wish, rules: Rules, now: int) -> tuple[str, str, list[Limit]]:
+    """Digest of the business key, who else holds it, and what is used of the ceilings. now: microseconds UTC."""
+    business, rival = await _rival(turn, wish)
+    own = turn.attempt.boundary.effects.get(wish.name)
+    return business, rival, [await _limit(turn, wish, cap, own, now) for cap in rules.ceilings]
 
 
 async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:

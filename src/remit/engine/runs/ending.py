@@ -87,7 +87,10 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome | Again:
 
 
 async def finish(attempt: Attempt, halt: Halt) -> Outcome | Again:
-    """Write why the turn ends. What is under way at the outside is let finish first. Again: another turn begins."""
+    """Write why the turn ends. What is under way at the outside is let finish first. Again: another turn begins.
+
+    An end that directory or policy came to is written only while they are the newest: else another turn judges anew.
+    """
     await attempt.drain()
     if attempt.closed_by is not None:
         raise attempt.closed_by
@@ -105,7 +108,12 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome | Again:
         return await _park(attempt, halt)
     judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]
     words = _with_effects(attempt, halt.words)
-    await attempt.end(halt.fact, detail(words), before=judged, marks=_closing(attempt), is_post_seen=False)
+    try:
+        await attempt.end(
+            halt.fact, detail(words), before=judged, marks=_closing(attempt), is_post_seen=False, fence=halt.fence
+        )
+    except Moved:
+        return Again()
     return Outcome(attempt.run_id, halt.status, halt.fact.code, words)
 
 

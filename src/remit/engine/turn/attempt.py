@@ -34,7 +34,7 @@ from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import CallKind, Status, move
 from remit.facts.view import Recorded, RunView
-from remit.store.marks import Announce, Mark
+from remit.store.marks import Announce, Fence, Mark
 from remit.store.protocol import Move, Store
 
 
@@ -286,11 +286,12 @@ class Attempt:
         before: Sequence[Draft] = (),
         marks: tuple[Mark, ...] = (),
         is_post_seen: bool = True,
+        fence: Fence | None = None,
     ) -> None:
         """Write the last entry of this turn, give the lease back in the same commit, and tell whoever may wait for it.
 
-        before: entries that stand directly before it. is_post_seen: only where nobody posted anything since lane post
-        was read. Raises Moved("post") then, with nothing written and the turn still open; else what stopped it.
+        before: entries that stand directly before it. is_post_seen: only where nobody posted since lane post was read.
+        Raises Moved where that or the fence fails, with nothing written and the turn open; else what stopped it.
         """
         await self.writer.until_free()
         if self.closed_by is not None:
@@ -300,7 +301,7 @@ class Attempt:
         drafts = [*before, self.writer.draft(fact, value=value)]
         if not (self.has_opened and status == Status.COMPLETED):
             marks = (*marks, Announce(RunStopped(code=fact.code, status=status)))
-        conditions = Conditions(post_seq=self.post_seq if is_post_seen else None, marks=marks)
+        conditions = Conditions(fence=fence, post_seq=self.post_seq if is_post_seen else None, marks=marks)
         # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
         self.halted = self.halted or _OVER
         # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.

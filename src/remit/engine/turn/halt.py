@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from remit.authority.gate import end_of
 from remit.facts.kinds import GateJudged, RunEnded, WaitsFor
 from remit.facts.machine import Status
+from remit.store.marks import Fence
 
 # Which one a run is said to wait for, where its calls wait for several things.
 URGENCY: dict[WaitsFor, int] = {"doubt": 0, "gate": 1, "evidence": 2, "approval": 3, "repair": 4}
@@ -30,12 +31,13 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The run is over. judged: the judgement that ended it, written with the end."""
+    """The run is over. judged: the judgement that ended it, written with the end. fence: only while that holds."""
 
     fact: RunEnded
     words: str
     judged: GateJudged | None = None
     name: str | None = None  # of the call that was judged
+    fence: Fence | None = None
 
     @property
     def status(self) -> Status:
@@ -46,7 +48,8 @@ class Ended:
 class Again:
     """The run is taken up anew in another turn, at once.
 
-    The flow gave up a call that was under way outside, or somebody answered while the run parked.
+    The flow gave up a call that was under way outside, somebody answered while the run parked, or the rules moved
+    before an end was written that they came to.
     """
 
 
