@@ -12,6 +12,7 @@ import pytest
 
 import remit
 from remit import ApprovalRefused
+from remit.faces.next_step import next_step
 from remit.facts.kinds import ApprovalDecided
 from tests.spec.conftest import Storage
 from tests.support.office import (
@@ -189,6 +190,60 @@ async def test_at_high_risk_a_role_is_held_before_the_question_is_asked(storage:
         assert (await office.go(rt)).waits_for == "approval"
         assert (await voided(rt))[0] == ["approval.role_lost", "approval.role_new"]
     assert office.sent == []
+
+
+@pytest.mark.parametrize("left", ["nobody yet", "revoked", "disabled", "the one for whom it acts"])
+async def test_at_high_risk_what_nobody_left_may_answer_is_asked_anew(storage: Storage, left: str):  # proves: APR-3
+    """It was bound to a directory in which nobody could say yes, and waited for its time to be over."""
+    office, late = Office(risk="high"), "user:late"
+    async with storage.open() as rt:
+        await rt.grant(BUYER, "buyer", by=ROOT)
+        await rt.grant(DANA, "director" if left == "the one for whom it acts" else "requester", by=ROOT)
+        if left in ("revoked", "disabled"):
+            await rt.grant(DORA, "director", by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+        first = await asked(rt)
+        if left == "revoked":
+            await rt.revoke(DORA, "director", by=ROOT)
+        if left == "disabled":
+            await rt.disable(DORA, by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+        assert (await asked(rt)).id == first.id  # where nobody could answer it anew, it stands
+
+        await rt.grant(late, "director", by=ROOT)
+        for choice in ("approve", "deny"):
+            with pytest.raises(ApprovalRefused) as refused:
+                await answer(rt, choice, by=late)
+            assert refused.value.code == "approval.role_new"
+            assert f"`remit resume {RUN} MODULE:FLOW` asks anew" in refused.value.hint
+        told = await rt.why(RUN)
+        assert (told.asks[0].moved, next_step(told).sentence) == (("roles",), f"`remit resume {RUN} MODULE:FLOW`.")
+
+        assert (await office.go(rt)).waits_for == "approval"
+        assert await voided(rt) == [["approval.nobody_left"], []]
+        ask = await asked(rt)
+        assert (ask.void, ask.moved) == (("approval.nobody_left",), ())
+        await answer(rt, by=late)
+        assert (await office.go(rt)).value == "paid 82000"
+    assert len(office.sent) == 1
+
+
+async def test_at_high_risk_a_question_stands_while_one_is_left_who_may_answer_it(storage: Storage):  # proves: APR-3
+    office, late = Office(risk="high"), "user:late"
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        first = await asked(rt)
+        await rt.revoke(DORA, "director", by=ROOT)
+        await rt.grant(late, "director", by=ROOT)
+        assert (await office.go(rt)).waits_for == "approval"
+        assert (await asked(rt)).id == first.id
+        with pytest.raises(ApprovalRefused) as refused:
+            await answer(rt, by=late)
+        assert refused.value.hint == f"Who held it before answers: {DEREK}."
+        assert next_step(await rt.why(RUN)).sentence.startswith(f"`remit ask {first.id}`")
+        await answer(rt, by=DEREK)
+        assert (await office.go(rt)).value == "paid 82000"
 
 
 async def test_nobody_grants_themselves_what_they_would_decide_by(storage: Storage):  # proves: APR-4

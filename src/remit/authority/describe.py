@@ -35,6 +35,7 @@ _FAULTS: Final[dict[str, str]] = {
     "approval.shown": "what a decider is shown changed",
     "approval.window": "the time for an answer changed",
     "approval.not_needed": "no rule asks for a yes any more",
+    "approval.nobody_left": "nobody is left who held the role when it was asked",
     "approval.denied": "it was denied",
 }
 

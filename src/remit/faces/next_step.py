@@ -10,6 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from remit.engine.people.deciding import ROLES_MOVED, Ask
 from remit.faces.explain import QUARANTINED, Why
 from remit.facts.machine import OPEN
 
@@ -90,11 +91,16 @@ def doubt_step(run: str, call: str) -> Step:
     )
 
 
+def _is_for_nobody(ask: Ask) -> bool:
+    """Whether it is asked anew at the next turn, since nobody may answer it as it is."""
+    return ROLES_MOVED in ask.moved
+
+
 def _next_at_the_gate(told: Why, run: str) -> Step:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
     if unknown := [doubt for doubt in told.doubts if not (doubt.told_by and told.is_answered)]:
         return doubt_step(told.run, unknown[0].call)
-    if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now]:
+    if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now and not _is_for_nobody(ask)]:
         return step("`remit ask {ask}` shows what is asked, and how it is answered.", ask=waiting[0].id)
     if told.is_answered or told.waits_for == "approval":  # the next turn takes the answer up, or asks anew
         return step(f"{_GO_ON}.", run=run)

@@ -16,6 +16,7 @@ import secrets
 import msgspec
 
 from remit.authority.gate import bound_faults, faults
+from remit.authority.seniors import NOBODY_LEFT, is_nobody_left
 from remit.engine.boundary.question import conditions_of
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.turn import Turn
@@ -46,7 +47,7 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         held.discard("evidence")  # it changed, and whoever is asked anyway says whether the request holds all the same
     waits_for = next(cause for check, cause in _WAITS_FOR if check in held)
     ask = turn.attempt.boundary.ask_of(wish.name)
-    stale = _stale(ask, question)
+    stale = _stale(turn, ask, question)
     drafts: list[Draft] = []
     marks: list[Mark] = []
     writer = turn.attempt.writer
@@ -83,7 +84,7 @@ def _said(judged: GateJudged, ask: AskView | None) -> object:
     return judged.verdict, bound
 
 
-def _stale(ask: AskView | None, question: Question) -> list[str]:
+def _stale(turn: Turn, ask: AskView | None, question: Question) -> list[str]:
     """Why a question, or the answer to it, holds no longer; it names what changed."""
     crossing = question.effect
     if ask is None or crossing is None:
@@ -91,7 +92,12 @@ def _stale(ask: AskView | None, question: Question) -> list[str]:
     if question.answer is not None:
         return faults(question)
     codes = bound_faults(ask.asked.bound, crossing.bound)
-    return ["approval.expired", *codes] if question.now > ask.asked.until else codes
+    if question.now > ask.asked.until:
+        codes.insert(0, "approval.expired")
+    authority, asked_for = turn.host.standing.authority, turn.attempt.boundary.asked_for[ask.asked.ask].question
+    if is_nobody_left(authority, turn.attempt.view.opened, ask.asked, asked_for.needs, asked_for.risk):
+        codes.append(NOBODY_LEFT)
+    return codes
 
 
 def _question(turn: Turn, wish: Wish, question: Question) -> ApprovalAsked:

@@ -20,6 +20,7 @@ from remit.authority.difference import Change, Difference, difference
 from remit.authority.directory import Authority
 from remit.authority.gate import is_high
 from remit.authority.rules import evidence_until, immaterial_of
+from remit.authority.seniors import is_nobody_left, seniors
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
@@ -36,7 +37,7 @@ from remit.store.protocol import AskFilter, AskRow
 
 Choice = Literal["approve", "deny"]
 Standing = Literal[AskState, "over", "run_ended"]
-POLICY_MOVED = "policy"  # in `Ask.moved`; all else there is a principal
+POLICY_MOVED, ROLES_MOVED = "policy", "roles"  # in `Ask.moved`; all else there is a principal
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +66,9 @@ class Ask:
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
     state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
     `run_ended` where the run ended first. decided_by: who answered, "" while nobody did. reason: why, "" for none.
-    moved: of one that stands, what is another than when it was asked, so that a yes may be void: "policy", or the name
-    of an executor whom the directory has otherwise now. number: by which the inbox is paged, 0 elsewhere.
+    moved: of one that stands, what is another than when it was asked, so that a yes may be void: "policy"; "roles",
+    where at high risk nobody who held one then is left to answer, so that the next turn asks anew; or the name of
+    an executor whom the directory has otherwise now. number: by which the inbox is paged, 0 elsewhere.
     """
 
     id: str
@@ -208,7 +210,7 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         decided_by=ask.decided.by if ask.decided is not None else "",
         reason=detail_of(ask.decided.reason) if ask.decided is not None else "",
         raw=ask.request,
-        moved=_moved(ask, judged, authority) if state in ("open", "approved") else (),
+        moved=_moved(view, ask, judged, authority) if state in ("open", "approved") else (),
     )
 
 
@@ -283,8 +285,7 @@ def check_decider(authority: Authority, view: RunView, ask: AskView, by: str, ch
     for serving in filter(None, served):
         since = [at for role in serving if (at := authority.granted_at(by, role)) is not None]
         if is_high(risk) and min(since) > asked.authority:
-            what = f"{by!r} was given the role after the question was asked"
-            raise ApprovalRefused(f"{what}; at high risk that is too late; nothing was done.", code="approval.role_new")
+            raise _too_new(authority, view, ask, by)
     person = authority.person_of(by)
     selves = [p for p in (view.opened.by, view.opened.behalf) if p is not None]
     if person not in [authority.person_of(p) for p in selves]:
@@ -292,6 +293,19 @@ def check_decider(authority: Authority, view: RunView, ask: AskView, by: str, ch
     if not _may_alone(judged.question.needs if judged is not None else ()):
         raise ApprovalRefused(f"{by!r} would approve its own run; nothing was done.", code="approval.self")
     return True
+
+
+def _too_new(authority: Authority, view: RunView, ask: AskView, by: str) -> ApprovalRefused:
+    """Who else answers, or what makes the question one that they can answer."""
+    judged, run = _judged(view, ask), shlex.quote(view.identity.run)
+    others = seniors(authority, view.opened, ask.asked, judged.question.needs if judged is not None else ())
+    hint = f"Who held it before answers: {', '.join(others)}."
+    if not others:
+        hint = f"Nobody who held it then is left: `remit resume {run} MODULE:FLOW` asks anew."
+    what = f"{by!r} was given the role after the question was asked"
+    return ApprovalRefused(
+        f"{what}; at high risk that is too late; nothing was done.", code="approval.role_new", hint=hint
+    )
 
 
 def _lacking(by: str, groups: list[list[str]], served: list[list[str]]) -> ApprovalRefused:
@@ -317,11 +331,14 @@ def _meaning(ask: AskView, choice: Choice) -> str:
     return f"{what} may happen, once, exactly as shown" if choice == "approve" else f"{what} must not happen"
 
 
-def _moved(ask: AskView, judged: GateJudged | None, authority: Authority | None) -> tuple[str, ...]:
+def _moved(view: RunView, ask: AskView, judged: GateJudged | None, authority: Authority | None) -> tuple[str, ...]:
     """What the gate will find otherwise than when it asked, as far as that is known without the code of the run."""
     if judged is None or authority is None:
         return ()
-    moved = [POLICY_MOVED] if ask.asked.bound.policy_set != authority.policy_set else []
+    asked, question = ask.asked, judged.question
+    moved = [POLICY_MOVED] if asked.bound.policy_set != authority.policy_set else []
+    if ask.decided is None and is_nobody_left(authority, view.opened, asked, question.needs, question.risk):
+        moved.append(ROLES_MOVED)
     whom = [who for who in (judged.question.executor, judged.question.behalf) if who is not None]
     return (*moved, *(who.principal for who in whom if authority.who(who.principal) != who))
 

@@ -15,7 +15,7 @@ from rich.console import Group
 from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
 from remit.authority.suspicious import suspicious
-from remit.engine.people.deciding import POLICY_MOVED, Ask, Evidence
+from remit.engine.people.deciding import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
@@ -68,6 +68,11 @@ def moved(ask: Ask) -> Shown | None:
     """What a yes may come to nothing by, although nobody looked again since it was asked."""
     if not ask.moved:
         return None
+    if ROLES_MOVED in ask.moved:
+        return cell(
+            "Nobody who held the role when it was asked is left to answer: the next turn of its run asks anew.",
+            "bold yellow",
+        )
     said = ["the policy" if one == POLICY_MOVED else f"what the directory says of {one}" for one in ask.moved]
     return cell(f"Moved since it was asked: {', '.join(said)}. A yes may be void.", "bold yellow")
 

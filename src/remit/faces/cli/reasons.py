@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from remit.engine.people.deciding import Ask
+from remit.engine.people.deciding import ROLES_MOVED, Ask
 from remit.engine.people.effected import Effected
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, ago, span, stack, status_of, time_of, whose
@@ -72,6 +72,11 @@ def _is_overtaken(told: Why) -> bool:
 
 def _asked(ask: Ask, now: int) -> Text:
     roles = whose(ask.roles)
+    if ROLES_MOVED in ask.moved:
+        return cell(
+            f"{ask.call} waits for a yes from {roles}, and nobody who held that when it was asked is left; "
+            "the next turn asks anew."
+        )
     left = f"until {time_of(ask.until)} ({span(ask.until - now)} left)" if ask.until > now else "; its time is over"
     return cell(f"{ask.call} waits for a yes from {roles} {left}.".replace(" ;", ";"))
 
