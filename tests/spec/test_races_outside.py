@@ -7,10 +7,14 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 import remit
 from remit import Contract
+from remit.engine.turn import race
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Unit
 from tests.spec.conftest import Storage
 
 
@@ -139,3 +143,85 @@ async def test_one_beside_the_race_is_given_what_became_of_it(storage: Storage):
         fails.append(False)
         assert (await rt.run(flow, id="r")).value == (1, "paid")
         assert desk.paid == [4]
+
+
+class Timed(MemoryStore):
+    """An intention is written while the race ends, and what won was written just before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_won, self.intends, self.is_decided = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def append(self, unit: Unit) -> None:
+        kinds = [msgspec.json.decode(entry.header)["kind"] for entry in unit.entries]
+        await super().append(unit)
+        if "EffectIntended" in kinds and not self.intends.is_set():
+            self.intends.set()
+            await self.is_decided.wait()
+        if "StepDone" in kinds and not self.has_won.is_set():
+            self.has_won.set()
+            await self.intends.wait()
+            for _ in range(30):  # the other side comes to the gate, where one at a time is judged
+                await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("asks", ["a question", "an effect that needs a yes"])
+async def test_nobody_is_asked_for_a_side_that_has_lost_its_race(
+    asks: str, monkeypatch: pytest.MonkeyPatch
+):  # proves: RUN-4, RUN-8
+    """It was next to be judged when the race ended. Behind that end no replay would come to its question."""
+    desk, store, fails = Desk(), Timed(), [True]
+    desk.go.set()
+    decide = race.decide
+
+    def decided(*given: Any) -> None:
+        store.is_decided.set()
+        decide(*given)
+
+    monkeypatch.setattr(race, "decide", decided)
+
+    @remit.effect
+    async def send(request: int, *, key: str) -> str:
+        raise AssertionError("nobody said yes")
+
+    @remit.step
+    async def quick() -> int:
+        return 1
+
+    @remit.step
+    async def after() -> None:
+        if fails.pop():
+            raise ConnectionError
+
+    async def paying(run: remit.Run) -> str:
+        await store.has_won.wait()
+        return await run.effect(desk.pay, 5)
+
+    async def asking(run: remit.Run, depth: int = 20) -> Any:
+        if depth:  # it takes a cancellation some turns of the loop to come down there
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asking(run, depth - 1))
+            return
+        await store.intends.wait()
+        if asks == "a question":
+            await run.approve("go", 1, roles={"director"}, within=timedelta(hours=1))
+        else:
+            await run.effect(send, 1)
+
+    approval = remit.Approval({"director"}, timedelta(hours=1))
+    rules = {"send": remit.Rule(approval=approval), "pay": remit.Rule()}
+
+    @remit.flow(contract=Contract(version="1", resume="anyone", effects=rules))
+    async def flow(run: remit.Run) -> int:
+        sides = paying(run.branch("l")), run.branch("m").step(quick), asking(run.branch("n"))
+        won: int = await run.first(*sides)
+        await run.step(after)
+        return won
+
+    async with remit.open(store) as rt, asyncio.timeout(30):
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+        assert await rt.inbox() == []
+        fails.append(False)
+        assert (await rt.run(flow, id="r")).value == 1
+        assert desk.paid == [5]

@@ -10,6 +10,7 @@ import pytest
 
 import remit
 from remit import Contract, Step
+from remit.engine.turn import replay
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")
@@ -382,3 +383,36 @@ async def test_a_branch_that_is_busy_with_something_else_is_waited_for(storage: 
 
     assert await play(storage, flow, then) == ["RECORDED", "NEW"]
     assert stage.ran == ["recorded", "new"]
+
+
+async def test_a_race_in_code_that_does_not_fit_is_refused_as_well(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: RUN-4, RUN-8
+    """Its contestants are told, and it must not wait then for a replay that goes on no more."""
+    monkeypatch.setattr(replay, "STILL_SECONDS_OF_TASKS", 0.2)
+    is_new: list[bool] = []
+
+    @remit.step
+    async def quote() -> int:
+        return 1
+
+    @remit.step
+    async def report() -> int:
+        raise ConnectionError
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def flow(run: remit.Run) -> int:
+        if not is_new:
+            await run.step(quote)
+            await run.step(report)
+        won: int = await run.first(run.branch("l").step(quote), run.branch("m").step(quote))
+        return won
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+        is_new.append(True)
+        with pytest.raises(remit.DefinitionIncompatible) as refused:
+            await rt.run(flow, id="r")
+        assert refused.value.recorded == ("quote",)
+        assert (await rt.check("r", flow)).fit == "incompatible"

@@ -72,6 +72,11 @@ class Boundary:
         return list(self._in_doubt)
 
     @property
+    def may_have_happened(self) -> tuple[str, ...]:
+        """Names of effects that happened, or may have."""
+        return tuple(effect.name for effect in self.effects.values() if effect.may_have_happened)
+
+    @property
     def unfinished(self) -> dict[str, int]:
         """Calls to which the flow has to come again, by the seq at which they began: in doubt, or with a question."""
         asked = {call: ask.seq for call, ask in self._asked_last.items() if ask.stands}

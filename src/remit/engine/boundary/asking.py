@@ -63,7 +63,8 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
     before = turn.attempt.boundary.held.get(wish.name)
     if drafts or marks or before is None or _said(before, ask) != _said(judged, ask):
         conditions = conditions_of(turn, question, tuple(marks))
-        await turn.attempt.append_if([writer.draft(judged, name=wish.name), *drafts], conditions)
+        drafts.insert(0, writer.draft(judged, name=wish.name))
+        await turn.attempt.append_if(drafts, conditions, of="" if wish.is_sent_again else "beginning")
     return Parked(waits_for, verdict.code, words)
 
 

@@ -36,7 +36,7 @@ from remit.engine.turn.posts import notice
 from remit.engine.turn.race import check_not_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
-from remit.engine.turn.writer import Conditions, Draft
+from remit.engine.turn.writer import Conditions, Draft, Of
 from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
@@ -202,7 +202,8 @@ async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: C
     attempt = turn.attempt
     attempt.check_open()
     wish.is_committed = True  # from here on a cancelled call of an effect no longer stops it, but where this is refused
-    await attempt.append_if(drafts, conditions, is_stoppable=wish.effect is None)
+    of: Of = "" if wish.is_sent_again else "beginning"
+    await attempt.append_if(drafts, conditions, of=of, is_stoppable=wish.effect is None)
 
 
 async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Parked:

@@ -60,7 +60,7 @@ async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -
         # Nothing can refuse it but the loss of the lease, and nobody cancels this task any more.
         await attempt.append_surely(draft)
     else:
-        await attempt.append_if([draft], Conditions(marks=marks), is_answer=True)
+        await attempt.append_if([draft], Conditions(marks=marks), of="answer")
 
 
 async def take_words(host: Host, attempt: Attempt) -> None:

@@ -186,4 +186,4 @@ async def _rolled_back(
     settled = EffectSettled(error=type_name(error), state="did_not_happen")
     draft = turn.attempt.writer.draft(settled, name=wish.name, value=detail(text_of(error)))
     kept = tuple(mark for mark in conditions.marks if not isinstance(mark, TakeKey | Reserve))
-    await turn.attempt.append_if([*drafts, draft], replace(conditions, marks=kept))
+    await turn.attempt.append_if([*drafts, draft], replace(conditions, marks=kept), of="beginning")

@@ -27,7 +27,7 @@ from remit.engine.turn.halt import Again, Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.engine.turn.writer import Conditions, Draft
+from remit.engine.turn.writer import Conditions, Draft, Of
 from remit.errors import (
     AuthorityUnreadable,
     DefinitionIncompatible,
@@ -83,7 +83,7 @@ class _Rehearsal(Attempt):
         await self.check_may_begin(wish.name)
 
     async def append_if(
-        self, drafts: Sequence[Draft], conditions: Conditions, *, is_stoppable: bool = True, is_answer: bool = False
+        self, drafts: Sequence[Draft], conditions: Conditions, *, of: Of = "", is_stoppable: bool = True
     ) -> None:
         """What people said became of a doubt: it holds in here, as it will where a turn settles it."""
         self.writer.pretend(drafts, conditions)

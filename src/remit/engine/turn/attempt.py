@@ -26,7 +26,7 @@ from remit.engine.turn.replay import Replay
 from remit.engine.turn.unbegun import Unbegun
 from remit.engine.turn.unheard import parked_unheard, unheard_of
 from remit.engine.turn.wish import Wish
-from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Seal
+from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Of, Seal
 from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
 from remit.facts.announced import RunStopped
 from remit.facts.calls import EffectView
@@ -248,14 +248,16 @@ class Attempt:
             raise
 
     async def append_if(
-        self, drafts: Sequence[Draft], conditions: Conditions, *, is_stoppable: bool = True, is_answer: bool = False
+        self, drafts: Sequence[Draft], conditions: Conditions, *, of: Of = "", is_stoppable: bool = True
     ) -> None:
         """Make entries durable under conditions. Raises Moved where one failed: nothing was written, the turn goes on.
 
-        is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends the turn.
-        is_answer: it is what became of an effect. Raises AttemptClosed where it was not written for another reason.
+        of: what they are of. is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends
+        the turn. Raises AttemptClosed where an answer was not written for another reason.
         """
-        await self._turn_to_write(is_answer=is_answer)
+        await self._turn_to_write(is_answer=of == "answer")
+        if of == "beginning":
+            check_not_lost()  # its side may have lost while it was judged, or waited to be
         try:
             await self.writer.append_if(drafts, conditions, is_stoppable=is_stoppable)
         except Moved:
@@ -349,9 +351,7 @@ class Attempt:
 
     def misfit(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> DefinitionIncompatible:
         """What is said where code and journal disagree."""
-        effects = self.boundary.effects.values()
-        done = tuple(effect.name for effect in effects if effect.may_have_happened)
-        return DefinitionIncompatible(recorded, asked, done=done)
+        return DefinitionIncompatible(recorded, asked, done=self.boundary.may_have_happened)
 
     def reopen_to_end(self) -> None:
         """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""

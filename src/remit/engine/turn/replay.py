@@ -65,6 +65,7 @@ class Replay:
         "_optional",
         "_order",
         "_passed",
+        "_signal",
         "_still_from",
         "_unasked",
         "_waiting",
@@ -94,6 +95,7 @@ class Replay:
         self._is_armed, self._still_from = False, 0.0
         self._is_ending = False
         self._on_mismatch = on_mismatch
+        self._signal: BaseException | None = None  # what every call that waits is told, once this was stopped
         self.is_over = not self._order
         self.unheard: list[str] = []  # recorded calls that were given up, and not for a race, before they heard
 
@@ -143,7 +145,8 @@ class Replay:
         return name in self._left
 
     def stop(self, signal: BaseException) -> None:
-        """Raise `signal` in every call that waits here."""
+        """Raise `signal` in every call that waits here, and in each that comes later: nobody would wake it."""
+        self._signal = signal
         for futures in (self._asked, self._waiting):
             for future in futures.values():
                 if not future.done():
@@ -156,6 +159,8 @@ class Replay:
         return self._main is None or asyncio.current_task() is self._main
 
     async def _wait(self, futures: dict[str, asyncio.Future[T]], name: str, *, is_whole: bool) -> T:
+        if self._signal is not None:
+            raise self._signal
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         futures[name] = future

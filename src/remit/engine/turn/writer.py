@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
@@ -61,6 +61,10 @@ class Conditions:
 _NO_CONDITIONS = Conditions()
 
 Seal = Callable[[Sequence[Draft], Conditions], Unit]
+
+# What entries under conditions are of: a call that has nothing outside yet, which must not stand behind a race that its
+# side has lost, or no replay would find it there; or the answer of the outside, which code that misfits leaves true.
+Of = Literal["", "beginning", "answer"]
 
 
 class JournalWriter:
