@@ -250,6 +250,51 @@ async def test_a_doubt_that_only_a_person_can_end_stands_dry(storage: Storage): 
         assert (judged.call, judged.verdict.code, judged.first) == ("pay", "duplicates_in_doubt", ())
 
 
+async def test_what_did_not_happen_and_is_called_again_is_judged_dry_as_that(storage: Storage):  # proves: GATE-9
+    is_closed = [True]
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> str:
+        if is_closed:
+            raise remit.DidNotHappen("the bank is closed")
+        return "paid"
+
+    flow = paying(pay)
+    async with storage.open() as rt:
+        with pytest.raises(remit.EffectDidNotHappen):
+            await rt.run(flow, id="r")
+        judged = await rt.judge("r", flow)
+        assert (judged.call, judged.verdict.decision) == ("pay", "resume")
+        await rt.set_policy({"version": "1", "forbid": ["pay"]}, by="user:ops")
+        judged = await rt.judge("r", flow)
+        assert (judged.call, judged.verdict.code) == ("pay", "policy_forbids")
+        assert (await rt.run(flow, id="r")).code == "policy_forbids"
+
+
+async def test_a_run_that_ends_before_its_next_call_is_judged_dry_as_that(storage: Storage):  # proves: GATE-9
+    wanted = [True]
+    rule = remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=1)), still_wanted=lambda _: wanted[0])
+    contract = Contract(version="1", resume={"buyer"}, effects={"pay": rule})
+
+    @remit.effect
+    async def pay(request: dict[str, int], *, key: str) -> str:
+        raise AssertionError("nobody said yes")
+
+    @remit.flow(contract=contract, name="f")
+    async def flow(run: remit.Run) -> str:
+        return await run.effect(pay, {"amount": 1})
+
+    async with storage.open() as rt:
+        await rt.grant("agent:buyer", "buyer", by="user:root")
+        assert (await rt.run(flow, id="r", by="agent:buyer")).waits_for == "approval"
+        wanted[0] = False
+        assert (await rt.judge("r", flow)).verdict.code == "unwanted"
+        await rt.revoke("agent:buyer", "buyer", by="user:root")
+        judged = await rt.judge("r", flow)
+        assert (judged.call, judged.verdict.code) == ("", "resume_denied")  # nobody asks any more what it wants
+        assert (await rt.resume("r", flow)).code == "resume_denied"
+
+
 @pytest.mark.parametrize("shared", ["a ceiling", "a business key"])
 async def test_what_a_person_said_gives_back_dry_what_it_will_give_back(
     shared: str, storage: Storage

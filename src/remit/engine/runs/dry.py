@@ -70,7 +70,7 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     first = [f"{name} is settled as {told.fact.state}, as {told.by} said" for name, told in rehearsed.settled.items()]
     plain = resume_question(turn)
     may_go_on = judge(plain).decision == "resume"
-    if wish is None:
+    if wish is None or not (may_go_on or turn.attempt.boundary.in_doubt):
         if rehearsed.stopped is not None and may_go_on:
             raise rehearsed.stopped
         waits = rehearsed.waits if may_go_on else ""

@@ -77,7 +77,7 @@ class _Rehearsal(Attempt):
             await self.until_due(wish)
         self.check_heard(wish.name)
         effect = self.boundary.effects.get(wish.name)
-        if effect is not None and effect.settled is not None and not effect.settled.goes_on:
+        if effect is not None and effect.settled is not None and effect.state != "did_not_happen":
             return  # as somebody said what became of it: the flow is given that, and goes on
         self.wish = wish
         await self.check_may_begin(wish.name)
