@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,11 +18,13 @@ import pytest
 
 from remit.errors import LeaseLost, Moved
 from remit.facts.announced import AskDecided, AskOpened, DoubtTold, write
-from remit.facts.names import AUTHORITY
-from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk, Reserve, TakeKey, Unreserve
+from remit.facts.kinds import SignalSent
+from remit.facts.names import AUTHORITY, INCIDENTS
+from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Ground, Mark, OpenAsk, Reserve, TakeKey, Unreserve
 from remit.store.protocol import AskFilter, KeyRow, OutboxRow, Store, Unit
+from remit.store.tables import INLINE_BYTES_MAX
 from tests.contract.suite import row_of
-from tests.support.journal import TENANT, Hand, open_held, open_run, read_stored, read_view
+from tests.support.journal import TENANT, Hand, open_held, open_run, opening, read_stored, read_view
 
 OTHER = "tenant-b"
 WRITTEN = "written"
@@ -63,6 +66,20 @@ async def fates(store: Store, *units: Unit) -> list[str]:
 async def fresh_fate(store: Store, run: str, *marks: Mark, tenant: str = TENANT, **rest: Any) -> str:
     """What becomes of a unit that goes on where the run ends now."""
     return await fate(store, resting(await hand_of(store, run, tenant=tenant), *marks, **rest))
+
+
+async def ground_of(store: Store) -> Ground:
+    """Where the authority ends now."""
+    row = await row_of(store, AUTHORITY)
+    return Ground(row.run_key, row.seq, row.head)
+
+
+async def opened(store: Store, run: str, ground: Ground | None, **given: Any) -> str:
+    """What became of an opening: written, taken, or what moved."""
+    try:
+        return "taken" if await store.open_run(opening(store, run, ground=ground, **given)) is None else WRITTEN
+    except Moved as moved:
+        return moved.what
 
 
 def ask(name: str, *roles: str, call: str = "pay") -> OpenAsk:
@@ -111,6 +128,53 @@ class BoundaryContract:
     async def test_a_fence_on_a_journal_that_is_not_there_holds_nothing(self, store):  # proves: GATE-2
         hand = await open_held(store, "po-1")
         assert await fate(store, resting(hand, fence=Fence(999_999, 1))) == "authority"
+
+    # -- the ground of a new run --------------------------------------------------------------------------------------
+
+    async def test_a_run_is_opened_while_the_journal_ends_where_it_says(self, store):  # proves: GATE-2
+        authority = await open_authority(store)
+        await store.append(authority.step())
+        assert await opened(store, "po-1", await ground_of(store)) == WRITTEN
+        assert await opened(store, "po-2", await ground_of(store)) == WRITTEN
+        assert await opened(store, "po-1", await ground_of(store)) == "taken"
+
+    @pytest.mark.parametrize("spoil", ["behind", "ahead", "another", "set aside", "gone"])
+    async def test_where_the_journal_moved_no_run_is_opened(self, store, spoil):  # proves: GATE-2
+        authority = await open_authority(store)
+        await store.append(authority.step())
+        ground = await ground_of(store)
+        if spoil == "behind":
+            await store.append(authority.step())
+        elif spoil == "ahead":
+            ground = replace(ground, seq=3)
+        elif spoil == "another":
+            ground = replace(ground, head=b"\1" * 32)
+        elif spoil == "set aside":
+            incidents = Hand(store, await open_run(store, INCIDENTS, worker=None, flow=INCIDENTS))
+            set_aside = incidents.seal(SignalSent(), value=b"1")
+            await store.append(incidents.unit(set_aside, quarantine=(ground.run_key, True)))
+        else:
+            ground = replace(ground, run_key=999_999)
+        assert await opened(store, "po-1", ground) == "authority"
+        assert await store.read_row(TENANT, "po-1") is None
+
+    async def test_openings_that_wait_together_stand_each_on_its_own_ground(self, store):  # proves: GATE-2
+        authority = await open_authority(store)
+        old = await ground_of(store)
+        await store.append(authority.step())
+        new = await ground_of(store)
+        await open_run(store, "po-0")
+        wishes = (("po-0", new), ("po-1", old), ("po-2", new), ("po-3", None), ("po-4", old), ("po-5", new))
+        fates = await asyncio.gather(*(opened(store, run, ground) for run, ground in wishes))
+        assert fates == ["taken", "authority", WRITTEN, WRITTEN, "authority", WRITTEN]
+
+    async def test_a_large_input_is_opened_on_its_ground_too(self, store):  # proves: GATE-2
+        authority = await open_authority(store)
+        old, large = await ground_of(store), b'"%s"' % (b"x" * INLINE_BYTES_MAX)
+        await store.append(authority.step())
+        assert await opened(store, "po-1", old, value=large) == "authority"
+        assert await opened(store, "po-1", await ground_of(store), value=large) == WRITTEN
+        assert (await read_view(store, (await row_of(store, "po-1")).run_key)).input == large
 
     async def test_who_lost_its_lease_hears_that_whatever_else_moved(self, store, clock):  # proves: OWN-3
         authority = await open_authority(store)

@@ -16,6 +16,8 @@ from remit.errors import StoreUnavailable
 from remit.facts.entry import HEADER
 from remit.facts.kinds import GateJudged, RunEnded
 from remit.facts.names import AUTHORITY
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Opening, Peek, RunRow
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import (
@@ -76,6 +78,53 @@ async def test_nothing_is_opened_under_a_name_that_nothing_could_go_on_under(sto
             await rt.grant(BUYER, "buyer", by=ROOT)
         assert await rt.list() == []
         assert (await office.go(rt)).status == "completed"
+
+
+async def test_what_another_process_grants_and_revokes_holds_for_the_next_run(
+    database: Storage,
+):  # proves: GATE-2, GATE-3
+    office = Office(remit.Rule())
+    async with database.open() as rt, database.open() as other:
+        await staffed(rt)
+        assert (await office.go(rt, "r-1")).status == "completed"  # from here on it knows the directory by heart
+        await other.revoke(BUYER, "buyer", by=ROOT)
+        assert (await refusal(office.go(rt, "r-2")))[0] == "executor.role"
+        await other.grant(BUYER, "buyer", by=ROOT)
+        assert (await office.go(rt, "r-3")).status == "completed"
+        assert {row.run for row in await rt.list()} == {"r-1", "r-3"}
+
+
+async def test_a_role_that_is_revoked_while_a_run_is_being_opened_opens_nothing():  # proves: GATE-2, GATE-3
+    class Slow(MemoryStore):
+        async def open_run(self, opening: Opening) -> RunRow | None:
+            if opening.run == "r-2":
+                await rt.revoke(BUYER, "buyer", by=ROOT)
+            return await super().open_run(opening)
+
+    office = Office(remit.Rule())
+    async with remit.open(Slow()) as rt:
+        await staffed(rt)
+        assert (await office.go(rt, "r-1")).status == "completed"
+        assert (await refusal(office.go(rt, "r-2")))[0] == "executor.role"
+        assert [row.run for row in await rt.list()] == ["r-1"]
+
+
+async def test_a_new_run_asks_nothing_of_a_directory_that_is_known():
+    """It is opened only while that is the newest: a question of its own would be one more round trip for each run."""
+    asked: list[int] = []
+
+    class Asked(MemoryStore):
+        async def peek(self, run_key: int) -> Peek | None:
+            asked.append(run_key)
+            return await super().peek(run_key)
+
+    office = Office(remit.Rule())
+    async with remit.open(Asked()) as rt:
+        await staffed(rt)
+        asked.clear()
+        for number in range(3):
+            assert (await office.go(rt, f"r-{number}")).status == "completed"
+        assert asked == []
 
 
 async def test_a_run_that_is_there_is_judged_and_not_refused(storage: Storage):  # proves: GATE-3

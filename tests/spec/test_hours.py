@@ -109,6 +109,19 @@ def test_what_verified_entries_state_is_not_forgotten_unless_the_store_s_clock_c
     assert hours.latest() < start + JUMP_US
 
 
+async def test_a_new_run_hears_what_time_it_is_at_the_store(database: Storage):  # proves: GATE-8
+    """Where it asks the directory nothing it hears no clock there either."""
+    till = Till()
+    async with database.open() as rt:
+        await rt.run(paying(till.effect()), id="first")
+        hours = rt._ready().clock
+        right = hours._store_now()
+        for heard, run in ((right - JUMP_US // 2, "behind"), (right + JUMP_US // 2, "ahead"), (0, "put right since")):
+            hours.saw(heard)
+            assert (await rt.run(paying(till.effect()), id=run)).status == "completed"
+            assert right <= hours._store_now() < right + 60_000_000
+
+
 # -- ahead --------------------------------------------------------------------------------------------------------
 
 

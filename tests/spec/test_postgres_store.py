@@ -442,7 +442,7 @@ async def test_hot_statements_are_planned_for_a_full_table_while_it_is_empty(sto
         "append_post": (*ends, *entries),
         "renew": (none, none, WORKER, 1, None),
         "find_units": (none, none, none),
-        "open_runs": (*[none] * 10, None, *[none] * 4),
+        "open_runs": (*[none] * 10, None, *[none] * 4, keys, keys, none),
     }.items():
         plan = "\n".join(row[0] for row in await connection.fetch("EXPLAIN " + Q[name], *values))
         assert "Seq Scan" not in plan and "Nested Loop" not in plan, plan

@@ -13,6 +13,7 @@ from remit.facts.entry import HEADER, Entry, Identity, Lane, Pen, genesis, value
 from remit.facts.fact import Fact
 from remit.facts.kinds import AttemptStarted, RunEnded, RunOpened, SignalSent, StepDone, write
 from remit.facts.rules import ContractPin
+from remit.store.marks import Ground
 from remit.store.protocol import Move, Opening, RunRow, Store, Stored, Unit
 
 TENANT = "default"
@@ -38,6 +39,7 @@ def opening(
     gen: int = 1,
     value: bytes = INPUT,
     lease_ms: int = LEASE_MS,
+    ground: Ground | None = None,
 ) -> Opening:
     """A run that may not exist yet. worker: takes it at once, under epoch 1. value: its input."""
     identity = Identity(store.ledger.origin, tenant, run, gen, flow)
@@ -45,7 +47,7 @@ def opening(
     fact = RunOpened(by=BY, contract=pin, flow=flow, window_end=WINDOW_END)
     pen = Pen(identity, lane="main", by=BY, epoch=0, head=genesis(identity, value_digest(SALT, value)), seq=0)
     entry = pen.seal("RunOpened", write(fact), at=OPENED_AT, value=(SALT, value))
-    return Opening(tenant, run, gen, flow, BY, OPENED_AT, WINDOW_END, entry, pen.head, worker, lease_ms)
+    return Opening(tenant, run, gen, flow, BY, OPENED_AT, WINDOW_END, entry, pen.head, worker, lease_ms, ground)
 
 
 async def open_run(

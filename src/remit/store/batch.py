@@ -24,14 +24,14 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
-from remit.store.protocol import Counters, Loss, Opening, RunRow, Unit
+from remit.store.protocol import Counters, Loss, Made, Opening, RunRow, Unit
 
 
 class Answers(NamedTuple):
     """What became of a batch that was committed, in the order in which it was given."""
 
     lost: list[Loss | None]  # per unit: None where it was written, or why nothing of it was
-    opened: list[RunRow | None]  # per opening: its row, or None where the id is taken
+    opened: Sequence[Made]  # per opening
 
 
 class Committer(Protocol):
@@ -71,7 +71,7 @@ class _WaitingAlone:
 @dataclass(slots=True)
 class _Batch:
     units: list[_Waiting] = field(default_factory=list)
-    openings: list[tuple[Opening, asyncio.Future[RunRow | None]]] = field(default_factory=list)
+    openings: list[tuple[Opening, asyncio.Future[Made]]] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.units) + len(self.openings)
@@ -84,7 +84,7 @@ class GroupCommit:
         self._committer, self._counters = committer, counters
         self._loop = asyncio.get_running_loop()
         self._lines: dict[tuple[int, str], list[_Waiting]] = {}  # by run and lane; the first of each is written next
-        self._openings: list[tuple[Opening, asyncio.Future[RunRow | None]]] = []
+        self._openings: list[tuple[Opening, asyncio.Future[Made]]] = []
         self._alone: list[_WaitingAlone] = []
         self._is_scheduled = False
         self._was_small = True
@@ -155,12 +155,15 @@ class GroupCommit:
             raise _loss(unit, lost)
 
     async def open_run(self, opening: Opening) -> RunRow | None:
-        """Make a run; None where its id is taken."""
+        """Make a run; None where its id is taken. Raises Moved where its ground is not as it says."""
         self._check_open()
-        future: asyncio.Future[RunRow | None] = self._loop.create_future()
+        future: asyncio.Future[Made] = self._loop.create_future()
         self._openings.append((opening, future))
         self._schedule()
-        return await future
+        opened = await future
+        if isinstance(opened, str):
+            raise Moved(opened)
+        return opened
 
     async def close(self) -> None:
         """Write what waits, then refuse everything."""
@@ -284,7 +287,7 @@ class GroupCommit:
                     future.set_result(lost)
         for (_, opened), row in zip(batch.openings, answers.opened, strict=True):
             self._counters.units += 1
-            self._counters.entries += row is not None
+            self._counters.entries += isinstance(row, RunRow)
             if not opened.done():
                 opened.set_result(row)
 

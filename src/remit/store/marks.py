@@ -1,6 +1,7 @@
 """Marks: what is written beside a run's own rows, and what must be true of another journal, in one commit.
 
     Fence         the journal `remit:authority` still ends where the judge saw it
+    Ground        the same of a run that is opened
 
     TakeKey       a business key is nobody else's
     Reserve       a ceiling still has room
@@ -26,6 +27,18 @@ class Fence:
 
     run_key: int
     seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Where `remit:authority` must end when a run is opened, and not be set aside; it may move in that moment.
+
+    head: hash of its last entry. Whoever opens knows the journal by heart, and notices here that it is another one.
+    """
+
+    run_key: int
+    seq: int
+    head: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
 from remit.facts.entry import Entry, Lane
-from remit.store.marks import Condition, Fence, Mark
+from remit.store.marks import Condition, Fence, Ground, Mark
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 600_000
 
@@ -105,6 +105,7 @@ class Opening:
     """A run to be made, unless its id is taken in that tenant, in whichever generation.
 
     worker: takes the run at once under epoch 1; None leaves it unheld, with epoch 0.
+    ground: what must still be true of `remit:authority`; None for a journal of Remit's own.
     """
 
     tenant: str
@@ -118,6 +119,7 @@ class Opening:
     head: bytes
     worker: str | None
     lease_ms: int
+    ground: Ground | None = None
 
     def row(self, run_key: int, *, lease_until: int) -> RunRow:
         """The row of the run that was made. lease_until: what the store granted; 0 where nobody holds it."""
@@ -141,6 +143,9 @@ class Opening:
             worker=self.worker,
             lease_until=lease_until,
         )
+
+
+Made = RunRow | Literal["authority"] | None  # its row; or what moved, so that it was not made; None: its id is taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +324,10 @@ class Store(Protocol):
         ...
 
     async def open_run(self, opening: Opening) -> RunRow | None:
-        """Make a run with its first entry, durable on return; None where the id is taken (nothing was written)."""
+        """Make a run with its first entry, durable on return; None where the id is taken (nothing was written).
+
+        Raises Moved("authority") where its ground is not as it says: nothing was written.
+        """
         ...
 
     async def claim(self, claim: Claim) -> RunRow | None:

@@ -19,7 +19,8 @@ from remit.facts.entry import Entry, Lane
 from remit.facts.machine import OPEN
 from remit.facts.names import RESERVED_PREFIX
 from remit.store.beside import Beside
-from remit.store.protocol import Claim, Loss, Opening, Renewal, RunFilter, RunRow, Stored, Unit, WorkerRow
+from remit.store.marks import Ground
+from remit.store.protocol import Claim, Loss, Made, Opening, Renewal, RunFilter, RunRow, Stored, Unit, WorkerRow
 from remit.store.tables import fitted
 
 
@@ -146,6 +147,11 @@ class Draft:
                 return "authority"
         return "post" if unit.post_seq not in (None, row.post_seq) else None
 
+    def _stands(self, ground: Ground) -> bool:
+        journal = self._row(ground.run_key)
+        at = (ground.seq, ground.head, False)
+        return journal is not None and (journal.seq, journal.head, journal.quarantined) == at
+
     def _mark(self, unit: Unit, row: RunRow) -> Loss | None:
         """Make all marks of a unit or none."""
         if not unit.marks:
@@ -156,9 +162,10 @@ class Draft:
             trial.merge()
         return lost
 
-    def open_run(self, opening: Opening) -> RunRow | None:
-        """None where the id is taken."""
+    def open_run(self, opening: Opening) -> Made:
         o = opening
+        if o.ground is not None and not self._stands(o.ground):
+            return "authority"
         name = (o.tenant, o.run, o.gen)
         # In whichever generation: a row whose gen was edited must not begin afresh.
         if (o.tenant, o.run) in self._state.newest or name in self.opened:

@@ -20,12 +20,13 @@ from remit.engine.process.incidents import quarantine
 from remit.engine.process.journal import Columns, check_columns, read_journal
 from remit.engine.process.liveness import is_proven_dead
 from remit.engine.process.opening import check_may_open, draw_up
-from remit.engine.process.standing import look
+from remit.engine.process.standing import check_clock, look, recall
 from remit.errors import (
     ExecutorMismatch,
     FlowMismatch,
     InputMismatch,
     JournalNewer,
+    Moved,
     Refused,
     RemitError,
     RunAbsent,
@@ -66,27 +67,39 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
 
     Raises Refused `executor.unknown`, `.disabled`, `.role` where nothing of it could go on: nothing was written.
     """
-    authority = await look(host)
-    host.clock.check()
-    now = host.clock.latest()  # a window that begins in the past would be over early
-    opened = RunOpened(
-        authority=authority.version,
-        behalf=order.behalf,
-        by=order.by,
-        contract=flow.terms.pin,
-        flow=flow.name,
-        policy=authority.policy_digest,
-        window_end=now + flow.contract.window_us,
-    )
-    try:
-        check_may_open(authority, opened, now=now)
-    except Refused:
-        if await host.store.read_row(host.tenant, order.run) is None:
-            raise
-        return None  # a run that is there is judged, and ended, where it goes on
-    made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held)
-    row = await host.store.open_run(made)
-    return None if row is None else Found(row, RunView(identity, opened, order.input, now, last_at=now))
+    await recall(host)
+    while True:
+        authority, ground = host.standing.authority, host.standing.ground
+        await check_clock(host)
+        now = host.clock.latest()  # a window that begins in the past would be over early
+        opened = RunOpened(
+            authority=authority.version,
+            behalf=order.behalf,
+            by=order.by,
+            contract=flow.terms.pin,
+            flow=flow.name,
+            policy=authority.policy_digest,
+            window_end=now + flow.contract.window_us,
+        )
+        try:
+            check_may_open(authority, opened, now=now)
+        except Refused:
+            if (await look(host)).version != authority.version:
+                continue
+            if await host.store.read_row(host.tenant, order.run) is None:
+                raise
+            return None  # a run that is there is judged, and ended, where it goes on
+        made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held, ground=ground)
+        try:
+            row = await host.store.open_run(made)
+        except Moved:
+            await look(host)  # a grant, a revocation or a policy came in between
+            continue
+        if row is None:
+            return None
+        if is_held:  # the moment of the grant, by the store's clock
+            host.clock.saw(row.lease_until - made.lease_ms * 1_000)
+        return Found(row, RunView(identity, opened, order.input, now, last_at=now))
 
 
 async def read_stored(host: Host, run: str) -> Stored:

@@ -15,7 +15,7 @@ from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Keeper
 from remit.engine.process.liveness import ProcessLock
 from remit.errors import Refused
-from remit.store.marks import Fence
+from remit.store.marks import Fence, Ground
 from remit.store.protocol import Store, WorkerRow
 
 
@@ -51,6 +51,11 @@ class Standing:
     def fence(self) -> Fence:
         """What must still be true when something that rests on this authority is committed."""
         return Fence(self.run_key, self.authority.version)
+
+    @property
+    def ground(self) -> Ground:
+        """The same when a run is opened that this authority allows."""
+        return Ground(self.run_key, self.authority.version, self.head)
 
 
 @dataclass(frozen=True, slots=True)

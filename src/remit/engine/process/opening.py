@@ -18,13 +18,17 @@ from remit.facts import kinds
 from remit.facts.entry import Identity, Pen, genesis, value_digest
 from remit.facts.judgement import Question, Who
 from remit.facts.kinds import RunOpened
+from remit.store.marks import Ground
 from remit.store.protocol import Opening
 
 
 def draw_up(
-    host: Host, run: str, opened: RunOpened, data: bytes, *, at: int, is_held: bool
+    host: Host, run: str, opened: RunOpened, data: bytes, *, at: int, is_held: bool, ground: Ground | None = None
 ) -> tuple[Opening, Identity]:
-    """What the store is asked to make. data: input bytes. is_held: this worker takes the run at once, under epoch 1."""
+    """What the store is asked to make. data: input bytes. is_held: this worker takes the run at once, under epoch 1.
+
+    ground: where the authority ends that allowed it.
+    """
     identity = Identity(host.store.ledger.origin, host.tenant, run, 1, opened.flow)
     salt = draw_salt()
     start = genesis(identity, value_digest(salt, data))
@@ -42,6 +46,7 @@ def draw_up(
         head=pen.head,
         worker=host.worker if is_held else None,
         lease_ms=host.lease_ms,
+        ground=ground,
     )
     return made, identity
 

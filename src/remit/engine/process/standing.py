@@ -1,8 +1,9 @@
 """Standing: who may do what and which policy holds, as this process knows it.
 
-    look      is what we know still the newest? One short read, before every turn; where it is not, the
-              journal `remit:authority` is read again, verified whole
-    glance    the same for whoever only looks
+    look      is what we know still the newest? One short read, before every turn that goes on; where it is
+              not, the journal `remit:authority` is read again, verified whole
+    recall    what we know will do, for whatever is committed only while it is the newest
+    glance    the same as `look` for whoever only looks
     act       a grant, a revocation, a policy: checked against the newest, appended behind it
 
 What is known has a version, the seq of the journal's head. Whatever rests on it is committed
@@ -19,7 +20,7 @@ from remit.authority.directory import Authority, fold_authority
 from remit.engine.process.host import Host
 from remit.engine.process.journal import check_whose
 from remit.engine.process.reserved import append_behind, read_own, row_of, set_aside, unit_of
-from remit.errors import AuthorityUnreadable, JournalNewer, Tampered
+from remit.errors import AuthorityUnreadable, ClockJumped, JournalNewer, Tampered
 from remit.facts.entry import Identity
 from remit.facts.fact import Fact
 from remit.facts.names import AUTHORITY
@@ -45,6 +46,24 @@ async def look(host: Host) -> Authority:
         async with standing.lock:
             await _read(host, peek)
     return standing.authority
+
+
+async def recall(host: Host) -> None:
+    """Let something be known by heart, for whatever is committed only while it is the newest. A no may be an old one.
+
+    Raises as `look` does, where nothing is known yet.
+    """
+    if host.standing.origin != host.store.ledger.origin:
+        await look(host)
+
+
+async def check_clock(host: Host) -> None:
+    """Raises ClockJumped where nothing may be written under this machine's clock, beside the store's as it is now."""
+    try:
+        host.clock.check()
+    except ClockJumped:
+        await look(host)  # what the store's said before may have been wrong, and put right since
+        host.clock.check()
 
 
 def check_not_behind(host: Host, view: RunView) -> None:

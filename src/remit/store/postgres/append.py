@@ -10,15 +10,15 @@ unit that is not as it says. A large value is kept beside its entry, by a statem
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from typing import Any
 
 from remit.facts import announced
 from remit.facts.entry import Entry
-from remit.store.marks import Announce
-from remit.store.postgres.connection import Connection
-from remit.store.postgres.rows import Q
-from remit.store.protocol import Opening, RunRow, Unit
+from remit.store.marks import Announce, Ground
+from remit.store.postgres.connection import Connection, Row
+from remit.store.postgres.rows import Q, read_peeks
+from remit.store.protocol import Made, Opening, Unit
 from remit.store.tables import LANES, is_large
 
 _APPEND, _APPEND_ONE, _APPEND_TOLD = Q["append"], Q["append_one"], Q["append_told"]
@@ -75,7 +75,7 @@ async def append_post(connection: Connection, units: Sequence[Unit]) -> set[int]
     return {row["run_key"] for row in rows}
 
 
-async def open_runs(connection: Connection, openings: Sequence[Opening], now: int | None) -> list[RunRow | None]:
+async def open_runs(connection: Connection, openings: Sequence[Opening], now: int | None) -> list[Made]:
     """Of several openings of one id the first is tried."""
     first: dict[tuple[str, str, int], Opening] = {}
     for opening in openings:
@@ -84,14 +84,31 @@ async def open_runs(connection: Connection, openings: Sequence[Opening], now: in
     fields = ("tenant", "run", "gen", "flow", "by", "opened_at", "window_end", "head", "worker")
     arrays: list[list[Any]] = [[getattr(o, name) for o in tried] for name in fields]
     leases = [o.lease_ms * 1_000 for o in tried]
-    rows = await connection.fetch(_OPEN_RUNS, *arrays, leases, now, *_bytes_of([o.entry for o in tried]))
-    made = {row["head"]: (row["run_key"], row["lease_until"]) for row in rows}
-    return [
-        o.row(made[o.head][0], lease_until=made[o.head][1])
-        if o.head in made and first[o.tenant, o.run, o.gen] is o
-        else None
-        for o in openings
-    ]
+    grounds = [o.ground for o in tried]
+    stands_on: tuple[Array, ...] = (
+        _numbers(None if g is None else g.run_key for g in grounds),
+        _numbers(None if g is None else g.seq for g in grounds),
+        [None if g is None else g.head for g in grounds],
+    )
+    entries = _bytes_of([o.entry for o in tried])
+    rows = await connection.fetch(_OPEN_RUNS, *arrays, leases, now, *entries, *stands_on)
+    made = {row["head"]: row for row in rows}
+    lost = {g for o, g in zip(tried, grounds, strict=True) if g is not None and o.head not in made}
+    moved = lost - await _standing(connection, lost, now) if lost else lost
+    return [_opened(o, made.get(o.head), is_tried=first[o.tenant, o.run, o.gen] is o, moved=moved) for o in openings]
+
+
+def _opened(opening: Opening, row: Row | None, *, is_tried: bool, moved: Set[Ground]) -> Made:
+    if row is not None and is_tried:
+        return opening.row(row["run_key"], lease_until=row["lease_until"])
+    return "authority" if opening.ground in moved else None
+
+
+async def _standing(connection: Connection, grounds: Set[Ground], now: int | None) -> set[Ground]:
+    """Those that are as they say."""
+    ends = await read_peeks(connection, sorted({ground.run_key for ground in grounds}), now)
+    at = {run_key: (peek.seq, peek.head, peek.quarantined) for run_key, peek in ends.items()}
+    return {ground for ground in grounds if at.get(ground.run_key) == (ground.seq, ground.head, False)}
 
 
 async def keep_large(connection: Connection, entries: Iterable[tuple[int, Entry]]) -> None:

@@ -22,7 +22,7 @@ from remit.store.postgres.connection import Connection
 from remit.store.postgres.ends import Ends, after, ends_of, loss_of
 from remit.store.postgres.marks import Marks, hold
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Loss, Opening, Unit
+from remit.store.protocol import Loss, Opening, RunRow, Unit
 
 
 async def write_locked(
@@ -44,7 +44,7 @@ async def write_locked(
         kept = []
     opened = await open_runs(connection, openings, now) if openings else []
     await keep_large(connection, [(unit.run_key, entry) for unit in kept for entry in unit.entries])
-    made = [(row.run_key, o.entry) for row, o in zip(opened, openings, strict=True) if row is not None]
+    made = [(row.run_key, o.entry) for row, o in zip(opened, openings, strict=True) if isinstance(row, RunRow)]
     await keep_large(connection, made)
     await marks.tell(connection, now)
     return Answers(lost, opened)

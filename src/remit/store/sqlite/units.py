@@ -20,8 +20,8 @@ from remit.errors import StoreError, Tampered, ValueRefused
 from remit.facts.entry import Entry
 from remit.store.batch import Answers
 from remit.store.damage import DAMAGE, damaged
-from remit.store.marks import Fence
-from remit.store.protocol import Loss, Opening, RunRow, Unit
+from remit.store.marks import Fence, Ground
+from remit.store.protocol import Loss, Made, Opening, RunRow, Unit
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.marks import make_marks
 from remit.store.sqlite.rows import Q
@@ -51,7 +51,8 @@ def write_batch(
                 connection.execute(Q["set_quarantine"], (int(flag), key))
         opened = [_open_run(connection, opening, now) for opening in openings]
         _insert_entries(
-            connection, [(row.run_key, o.entry) for row, o in zip(opened, openings, strict=True) if row is not None]
+            connection,
+            [(row.run_key, o.entry) for row, o in zip(opened, openings, strict=True) if isinstance(row, RunRow)],
         )
     except apsw.Error as exc:
         raise _meaning(exc, units) from exc
@@ -133,6 +134,10 @@ def _holds(connection: apsw.Connection, fence: Fence) -> bool:
     return ends is not None and ends[0] == fence.seq
 
 
+def _stands(connection: apsw.Connection, ground: Ground) -> bool:
+    return bool(connection.execute(Q["read_peek"], (ground.run_key,)).get == (ground.seq, ground.head, 0))
+
+
 def _values(unit: Unit, now: int) -> dict[str, Any]:
     """What the statement that moves its row is given, under the names that stand there."""
     values = {
@@ -162,8 +167,10 @@ def _insert_entries(connection: apsw.Connection, entries: Sequence[tuple[int, En
         connection.executemany(_INSERT_ENTRY, rows)
 
 
-def _open_run(connection: apsw.Connection, opening: Opening, now: int) -> RunRow | None:
+def _open_run(connection: apsw.Connection, opening: Opening, now: int) -> Made:
     o = opening
+    if o.ground is not None and not _stands(connection, o.ground):
+        return "authority"
     epoch, lease_until = (0, 0) if o.worker is None else (1, now + o.lease_ms * 1_000)
     values = {
         "tenant": o.tenant,

@@ -139,6 +139,7 @@ SELECT run_key FROM won;
 -- name: open_runs
 -- Make the runs whose ids are free, each with its first entry; place is the opening's, which the id leads back to.
 -- An id is taken in whichever generation: a row whose gen was edited must not begin afresh.
+-- ground is where `remit:authority` ends for whoever opens: a subquery of one row, which no plan turns into a hash of all.
 WITH made AS (
   INSERT INTO remit.run ({run_new})
   SELECT o.tenant, o.run, o.gen, o.flow, o."by", 'queued', '', false, o.opened_at, o.window_end,
@@ -146,9 +147,11 @@ WITH made AS (
     CASE WHEN o.worker IS NULL THEN 0
       ELSE coalesce($11::int8, {clock}) + o.lease END
   FROM unnest($1::text[], $2::text[], $3::int8[], $4::text[], $5::text[], $6::int8[], $7::int8[], $8::bytea[],
-      $9::text[], $10::int8[])
-    AS o(tenant, run, gen, flow, "by", opened_at, window_end, head, worker, lease)
+      $9::text[], $10::int8[], $16::text::int8[], $17::text::int8[], $18::bytea[])
+    AS o(tenant, run, gen, flow, "by", opened_at, window_end, head, worker, lease, ground, ground_seq, ground_head)
   WHERE NOT EXISTS (SELECT 1 FROM remit.run AS r WHERE r.tenant = o.tenant AND r.run = o.run)
+    AND (o.ground IS NULL OR (SELECT g.seq = o.ground_seq AND g.head = o.ground_head AND NOT g.quarantined
+      FROM remit.run AS g WHERE g.run_key = o.ground))
   ORDER BY o.tenant COLLATE "C", o.run COLLATE "C", o.gen
   ON CONFLICT (tenant, run, gen) DO NOTHING
   RETURNING run_key, head, lease_until
