@@ -96,10 +96,14 @@ async def act(host: Host, fact: Fact, words: str, *, by: str, check: Callable[[A
         check(authority)
         if (row.run_key, row.head) != (standing.run_key, standing.head):
             return None  # it moved since
-        return unit_of(host, row, fact, words, by=by)
+        unit = unit_of(host, row, fact, words, by=by)
+        written.append(unit.seq_after)
+        return unit
 
+    written: list[int] = []  # where it was tried to be written; the last one is where it was
     await append_behind(host, AUTHORITY, unit_behind)
-    return (await look(host)).version
+    await look(host)  # which may know more by now
+    return written[-1]
 
 
 def _is_known(host: Host, peek: Peek) -> bool:
