@@ -521,6 +521,23 @@ async def test_another_policy_voids_what_still_stands(storage: Storage, clock: M
         assert await rt.voided_by(policy) == []
 
 
+async def test_what_a_policy_would_void_is_not_told_by_a_directory_that_can_t_be_read(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: GATE-5
+    """ "None" would be an answer, and somebody would set it."""
+
+    async def nothing(run_key: int) -> None:
+        return None
+
+    office = Office()
+    async with storage.open() as rt:
+        await office.go(await staffed(rt))
+        monkeypatch.setattr(rt._ready().store, "peek", nothing)  # the journal of the authority is gone
+        with pytest.raises(remit.AuthorityUnreadable):
+            await rt.voided_by({"version": "1"})
+        assert len(await rt.inbox()) == 1, "a question is shown all the same"
+
+
 async def test_a_yes_that_was_not_used_in_its_time_is_none(storage: Storage, clock: MovedClock):  # proves: APR-2
     office = Office()
     async with storage.open(clock=clock) as rt:

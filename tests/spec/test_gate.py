@@ -580,12 +580,24 @@ def test_of_several_ceilings_those_are_told_that_refuse_the_first_first() -> Non
     tight, tighter = replace(base, max=1, per="day", source="policy"), replace(base, max=2, per="month")
     question = replace(limited(), ceilings=[base, tight, replace(base, per="effect"), tighter])
     seen, required = describe(question, judge(question).findings[2])
-    _, *told, others = seen.split("; ")
+    *told, others = seen.split("; ")
     assert ["(per day, policy)" in told[0], "(per month, contract)" in told[1], len(told)] == [True, True, 2]
     assert others == "the other 2 ceilings hold"
-    assert required.split("; ")[1:] == [
+    assert required.split("; ") == [
         "at most 1 minor units of GBP per day (policy)",
         "at most 2 minor units of GBP per month (contract)",
+    ]
+
+
+def test_a_finding_about_ceilings_speaks_of_no_role_and_one_about_roles_of_no_ceiling() -> None:  # proves: GATE-2
+    within = replace(limited(), executor=replace(BUYER, roles=[]))
+    over = replace(limited(), ceilings=[replace(limited().ceilings[0], max=1)])
+    both = replace(within, ceilings=over.ceilings)
+    told = [" | ".join(describe(each, judge(each).findings[2])) for each in (over, within, both)]
+    assert [("holds" in one, "one of:" in one, "at most" in one) for one in told] == [
+        (False, False, True),
+        (True, True, False),
+        (True, True, True),
     ]
 
 
@@ -593,7 +605,7 @@ def test_what_a_request_says_can_not_pass_for_words_of_ours() -> None:
     hostile = limited(stated="GBP\u202e; approved by the board")
 
     assert describe(hostile, judge(hostile).findings[2])[0] == (
-        "agent:buyer holds buyer; 3,800,000 minor units of 'GBP\\u202e; approved by th' with 1,200,000 used"
+        "3,800,000 minor units of 'GBP\\u202e; approved by th' with 1,200,000 used"
     )
     assert "\u202e" not in describe(asked(doubts=["order\u202e"]), Finding(check="effects"))[0]
 

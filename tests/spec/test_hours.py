@@ -11,12 +11,14 @@ import pytest
 import remit
 from remit.clock import SystemClock
 from remit.engine.process.hours import JUMP_US, Hours
+from remit.store.protocol import Peek
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
-from tests.support.office import DANA, DORA, ROOT, RUN, Office, answer, kinds_of, staffed
+from tests.support.office import DANA, DORA, ROOT, RUN, Office, answer, asked, kinds_of, staffed
 from tests.support.till import OPEN, Order, Till, paying
 
 LOST = ConnectionError("no answer")
+HOUR_US = 3_600_000_000
 DAY, YEAR = timedelta(days=1), timedelta(days=365)
 PER_DAY = remit.Rule(ceiling=remit.Ceiling("amount", max=100, per="day"))
 
@@ -84,6 +86,49 @@ async def test_a_worker_behind_the_store_takes_no_expired_yes(database: Storage)
         wrong(rt, timedelta(hours=-3))
         outcome = await office.go(rt)
         assert (outcome.status, outcome.waits_for, office.sent) == ("waiting", "approval", [])
+
+
+async def test_a_store_s_clock_that_is_put_right_revives_no_yes_in_a_process_that_goes_on(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: GATE-4, APR-2
+    """An answer was refused because it was over: the same question is not open again an hour later."""
+    off, office = [0], Office(remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=2))))
+    async with storage.open() as rt:
+        await office.go(await staffed(rt))
+        ask = await asked(rt)
+        store = rt._ready().store
+        peek = store.peek
+
+        async def ahead(run_key: int) -> Peek | None:
+            found = await peek(run_key)
+            return found and found._replace(now=found.now + off[0])
+
+        monkeypatch.setattr(store, "peek", ahead)
+        off[0] = 3 * HOUR_US
+        with pytest.raises(remit.ApprovalRefused) as refused:
+            await answer(rt, ask=ask)
+        assert refused.value.code == "approval.expired"
+        off[0] = 0
+        assert (await rt.ask(ask.id)).state == "over"
+        with pytest.raises(remit.ApprovalRefused) as refused:
+            await answer(rt, ask=ask)
+        assert refused.value.code == "approval.expired"
+        outcome = await office.go(rt)
+        assert (outcome.waits_for, office.sent) == ("approval", [])
+        assert (await asked(rt)).id != ask.id, "it is asked anew"
+
+
+def test_a_store_s_clock_that_ran_ahead_expires_and_makes_nothing_sure():  # proves: FX-2
+    moved = MovedClock()
+    start = moved.now()
+    hours = Hours(moved, is_given=False)
+    for said in (start, start + 3 * HOUR_US, start):
+        hours.saw(said)
+    assert start + 3 * HOUR_US <= hours.latest() < start + 3 * HOUR_US + JUMP_US
+    moved.move(timedelta(hours=2))
+    assert start <= hours.earliest() < start + JUMP_US, "what landed surely is told by what it says now"
+    with pytest.raises(remit.ClockJumped):
+        hours.check()  # this machine's clock is held against what it says now, too
 
 
 async def test_what_surely_landed_is_not_told_by_a_clock_ahead():  # proves: FX-4

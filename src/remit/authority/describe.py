@@ -87,12 +87,14 @@ def _identity(question: Question) -> tuple[str, str]:
 
 
 def _authority(question: Question) -> tuple[str, str]:
-    executor = question.executor
-    seen = [f"{executor.principal} holds {', '.join(executor.roles) or 'no role'}"]
-    required = [_one_of(group) for group in question.resume] or ["anyone"]
+    executor, seen, required = question.executor, list[str](), list[str]()
+    is_met = all(any(role in executor.roles for role in group) for group in question.resume)
     limits = question.ceilings if question.effect is not None else []
     over = [limit for limit in limits if is_over(limit)]  # in the order in which they were asked: the first decided
-    for limit in over or limits:
+    if not over or not is_met:  # a sum that is too high has nothing to do with roles
+        seen.append(f"{executor.principal} holds {', '.join(executor.roles) or 'no role'}")
+        required += [_one_of(group) for group in question.resume] or ["anyone"]
+    for limit in over or (limits if is_met else []):
         seen.append(_amount(limit) + (f" (per {limit.per}, {limit.source})" if len(limits) > 1 else ""))
         most = money(_number(limit.max), limit.currency)
         required.append(f"at most {most} per {limit.per} ({limit.source})")

@@ -180,7 +180,7 @@ class Runtime(People):
         """Questions that setting this policy would void: open ones, and those with a yes that nothing used yet.
 
         Each is bound to the policy it was asked under, so any other one voids it, and it is asked anew. Reads the
-        newest 1,000 runs whole. Raises Refused `policy.*`.
+        newest 1,000 runs whole. Raises Refused `policy.*`, AuthorityUnreadable.
         """
         return await voided_by(self._ready(), policy_digest(policy_from(policy)))
 

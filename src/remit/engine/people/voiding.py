@@ -7,9 +7,10 @@ again after it brings none of them back. Whoever sets it is told before.
 
 from __future__ import annotations
 
-from remit.engine.people.deciding import Ask, believed, shown, standing
+from remit.engine.people.deciding import Ask, shown, standing
 from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
+from remit.engine.process.standing import glance
 from remit.facts.machine import ENDED
 from remit.facts.view import RunView
 
@@ -18,10 +19,11 @@ async def voided_by(host: Host, policy: str) -> list[Ask]:
     """Questions of the newest runs that are open or have a yes that nothing used yet, and would hold no longer.
 
     policy: digest of the one that is to be set. A no stands whatever is set, and what is past its time is over anyway.
+    Raises AuthorityUnreadable: which policy holds is not known, and "none" would be an answer.
     """
     found: list[Ask] = []
-    authority = await believed(host)
-    if authority is None or authority.policy_digest == policy:
+    authority = await glance(host)
+    if authority.policy_digest == policy:
         return found
     async for view in newest(host):
         if not isinstance(view, RunView) or view.status in ENDED:

@@ -6,7 +6,9 @@
 
 A clock that is behind or was set back must not revive what expired, and one date far ahead would
 expire everything. The store's clock is read with each look at the authority, and carried on in
-between by one that nobody can set.
+between by one that nobody can set. One that ran ahead and was put right goes on expiring in here, as
+far ahead as it was read: what it let expire may have been refused by then. What must surely be over is
+told by what it says now.
 """
 
 from __future__ import annotations
@@ -23,12 +25,13 @@ class Hours:
     Times are microseconds UTC.
     """
 
-    __slots__ = ("_ahead", "_clock", "_high", "_is_given")
+    __slots__ = ("_ahead", "_clock", "_furthest", "_high", "_is_given")
 
     def __init__(self, clock: Clock, *, is_given: bool) -> None:
         self._clock, self._is_given = clock, is_given
         self._high = 0  # the latest that an entry stated
         self._ahead: int | None = None  # how far the store's clock is ahead of `elapsed_us`; None before it was seen
+        self._furthest: int | None = None  # the same, as far as it was ever
 
     def now(self) -> int:
         """Wall time of this machine, as it is."""
@@ -36,7 +39,8 @@ class Hours:
 
     def latest(self) -> int:
         """The time that expires things."""
-        return max(self._clock.now(), self._high, self._store_now())
+        furthest = 0 if self._furthest is None else elapsed_us() + self._furthest
+        return max(self._clock.now(), self._high, furthest)
 
     def earliest(self) -> int:
         """A time that surely has come."""
@@ -66,6 +70,7 @@ class Hours:
         """What the store's clock says at this moment."""
         if not self._is_given:
             self._ahead = store_now - elapsed_us()
+            self._furthest = self._ahead if self._furthest is None else max(self._furthest, self._ahead)
 
     def note(self, at: int) -> None:
         """A verified entry states this. One that the store's clock contradicts is its own run's matter."""
