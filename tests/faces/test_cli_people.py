@@ -124,6 +124,15 @@ def test_a_run_cancelled_in_doubt_says_who_wanted_that_and_why(desk: Desk):  # p
     assert [one["by"] for one in desk.json("why", "r")["spoken"]] == ["user:kim", "user:dana", "user:kim"]
 
 
+def test_of_more_doubts_than_are_shown_the_list_says_so(desk: Desk):  # proves: FX-13
+    in_doubt(desk)
+    assert "shown" not in desk("effects", "--in-doubt")
+    in_doubt(desk, "r-2")
+    assert "1 is shown; more with `--limit`." in desk("effects", "--in-doubt", "--limit", "1")
+    assert len(desk.json("effects", "--in-doubt", "--limit", "1")) == 1
+    assert "shown" not in desk("effects", "--in-doubt", "--limit", "2")
+
+
 def test_on_a_terminal_the_question_is_shown_before_it_is_answered(desk: Desk):
     ask = asked(desk)
     child = at_a_terminal(desk, "approve", ask["id"], "--by", "user:kim")
@@ -247,11 +256,11 @@ def test_the_inbox_is_read_page_by_page(desk: Desk):
 # -- effects ----------------------------------------------------------------------------------------------------------
 
 
-def in_doubt(desk: Desk) -> None:
-    ask = asked(desk)
+def in_doubt(desk: Desk, run: str = "r") -> None:
+    ask = asked(desk, run)
     desk("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"])
     (desk.folder / "timeout").touch()
-    assert desk.json("resume", "r", "flows:buy", exits=8)["status"] == "in_doubt"
+    assert desk.json("resume", run, "flows:buy", exits=8)["status"] == "in_doubt"
 
 
 def test_a_doubt_is_listed_with_its_key_and_ended_by_a_person_once(desk: Desk):  # proves: FX-9
@@ -411,7 +420,10 @@ def test_a_name_in_a_policy_that_no_effect_has_is_told(desk: Desk):
     file.write_text('version = "2"\nforbid = ["pya"]\n')
     asked(desk)  # a run that asks about `pay`
     shown = desk("policy", "set", str(file), "--by", "user:ops", "--yes")
-    assert "pya: no run here, nor a flow that was named, has an effect of this name. Is it pay?" in shown
+    assert (
+        "pya: none of the newest 1,000 runs here, nor a flow that was named, has an effect of this name. Is it pay?"
+        in shown
+    )
     error = desk.json("policy", "check", str(file), "--flow", "flows:nothing", exits=2)["error"]
     assert error["code"] == "flow.unknown"
 

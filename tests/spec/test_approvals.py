@@ -12,6 +12,7 @@ import pytest
 
 import remit
 from remit import ApprovalRefused
+from remit.engine.people import newest
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import (
@@ -160,6 +161,22 @@ async def test_a_no_stands_for_a_rewording_and_the_same_code_goes_on_behind_it(
         broken.clear()
         assert (await rt.run(careful, id="r", by=BUYER)).value == "another way"
     assert office.sent == []
+
+
+async def test_setting_a_policy_tells_of_open_questions_of_older_runs_too(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: GATE-6
+    """Who set it was told that it voids none."""
+    office = Office()
+    monkeypatch.setattr(newest, "RUNS_MAX", 2)
+    monkeypatch.setattr(newest, "PAGE", 1)
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        ask = await asked(rt)
+        for number in range(3):
+            await rt.start(office.flow, id=f"later-{number}", by=BUYER, behalf=DANA)
+        assert [one.id for one in await rt.voided_by({"version": "2"})] == [ask.id]
 
 
 @pytest.mark.parametrize("is_answered", [True, False])

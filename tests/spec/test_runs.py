@@ -451,17 +451,21 @@ async def test_what_a_closed_runtime_still_held_is_taken_over_at_once(database: 
         assert (await rt.run(hanging, id="r")).value == 1
 
 
-async def test_a_run_that_waits_for_itself_is_refused(storage: Storage):
+@pytest.mark.parametrize("how", ["run", "resume", "wait"])
+async def test_a_run_that_waits_for_itself_is_refused(storage: Storage, how: str):
     @remit.flow(contract=OPEN)
     async def circle(run: remit.Run) -> Any:
         async def wait_for_it() -> Any:
-            return (await rt.run(circle, id="r")).value
+            if how == "wait":
+                return (await rt.wait("r")).value
+            return (await (rt.run(circle, id="r") if how == "run" else rt.resume("r", circle))).value
 
         return await run.step(wait_for_it)
 
     async with storage.open() as rt:
         with pytest.raises(remit.StepError) as raised:
-            await rt.run(circle, id="r")
+            async with asyncio.timeout(30):
+                await rt.run(circle, id="r")
     assert isinstance(raised.value.__cause__, remit.CallRefused)
     assert raised.value.__cause__.code == "call.own_run"
 

@@ -18,6 +18,18 @@ def datetime_of(at: int) -> datetime:
     return _EPOCH + timedelta(microseconds=at)
 
 
+def dated(at: int) -> str:
+    """In words, to the second: also what somebody wrote by hand, who may have put any number there.
+
+    >>> dated(1_000_000), dated(2**63 - 1)
+    ('1970-01-01 00:00:01 UTC', '9223372036854775807 µs after 1970')
+    """
+    try:
+        return f"{datetime_of(at):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:
+        return f"{at} µs after 1970"
+
+
 def microseconds_of(moment: datetime) -> int:
     """The same back, of any aware datetime."""
     return (moment.astimezone(UTC) - _EPOCH) // MICROSECOND

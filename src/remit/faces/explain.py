@@ -8,6 +8,7 @@ from typing import Any
 from remit.authority.describe import describe
 from remit.authority.directory import Authority, fold_authority
 from remit.authority.rules import window_end
+from remit.engine.people.counting import word_counts
 from remit.engine.people.deciding import Ask, shown
 from remit.engine.people.effected import Effected, told
 from remit.engine.process import admit, incidents
@@ -18,12 +19,13 @@ from remit.engine.process.reserved import check_not_set_aside, read_own
 from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.faces.spoken import Spoken, spoken
+from remit.facts.calls import EffectView
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.machine import Status
 from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
-from remit.store.protocol import Checkup, RunRow, Stored
+from remit.store.protocol import LEASE_US_OVERLONG, Checkup, RunRow, Stored
 
 QUARANTINED = "quarantined"  # no status of a run's own; it lies over any of them
 
@@ -84,7 +86,8 @@ class Why:
     newest that is recorded. failures: the calls that failed and run again. holder: the worker that holds it, "" for
     none; is_holder_dead is proven, False says "alive or unknown". incident: what was found when it was set aside.
     is_whole: of a quarantined run, its bytes verify now. by, behalf: under which it was opened. now: by the clock of
-    this machine. is_answered: somebody answered, resolved or cancelled since, which the next turn takes up.
+    this machine. is_answered: somebody answered, resolved or cancelled since, which counts, so that the next turn takes
+    it up.
     objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
     of which nobody knows whether they happened. cancelled_by: who wants an end. spoken: what people said of it, with
     their reasons, also when it is over.
@@ -114,6 +117,11 @@ class Why:
     doubts: tuple[Effected, ...] = ()
     cancelled_by: str = ""
     spoken: tuple[Spoken, ...] = ()
+
+    @property
+    def is_overlong(self) -> bool:
+        """Whether its lease lasts longer than any that is granted: somebody wrote that by hand."""
+        return bool(self.holder) and not self.is_holder_dead and self.lease_until > self.now + LEASE_US_OVERLONG
 
 
 def explain(host: Host, stored: Stored) -> Explanation:
@@ -209,7 +217,9 @@ async def why(host: Host, stored: Stored) -> Why:
         incident=await _incident(host, row) if row.quarantined else "",
         is_whole=view is not None,
         now=host.clock.now(),
-        is_answered=view is not None and view.ended is None and any(one.at >= since for one in spoken(view)),
+        is_answered=view is not None
+        and view.ended is None
+        and any(one.at >= since and one.counts for one in spoken(view, explained.authority)),
         **(_boundary(view, host.clock.latest(), explained.authority) if view is not None else {}),
     )
 
@@ -224,13 +234,20 @@ def _since(view: RunView, timeline: Timeline) -> int:
 def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str, Any]:
     """What of the boundary says why. An ended run waits for nobody."""
     boundary = view.boundary
-    found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view)}
+    found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view, authority)}
     if view.ended is None:
         standing = (ask for ask in boundary.asks.values() if ask.stands)
         found["asks"] = tuple(shown(view, ask, now, authority) for ask in standing)
-        found["doubts"] = tuple(told(view, boundary.effects[name]) for name in boundary.in_doubt)
+        found["doubts"] = tuple(_doubt(view, boundary.effects[name], authority) for name in boundary.in_doubt)
         found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
     return found
+
+
+def _doubt(view: RunView, effect: EffectView, authority: Authority | None) -> Effected:
+    """An effect of which nobody knows: one of which the last word counts no longer is as if nobody had said so."""
+    word = view.boundary.last_word(effect)
+    is_told = word is not None and word_counts(view, effect, word, authority)
+    return told(view, effect) if is_told else replace(told(view, effect), told_by="")
 
 
 def _objections(view: RunView) -> tuple[Objection, ...]:

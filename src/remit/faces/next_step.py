@@ -64,6 +64,8 @@ def next_step(told: Why) -> Step:
         return step(restore + "`remit lift {run} --by user:YOU --reason WHY`.", run=run)
     if told.status not in OPEN:
         return step("nothing; it has ended. `remit explain {run}` tells how.", run=run)
+    if told.is_overlong:
+        return step("somebody wrote its lease by hand, and nobody takes it over: find out who, and clear that.")
     if _is_worked_at(told):
         return step("nothing; somebody works at it. If that worker dies, the next call takes over.")
     if told.window_end <= told.now and not told.doubts:

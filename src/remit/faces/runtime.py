@@ -95,7 +95,8 @@ class Runtime(People):
     async def wait(self, id: str, *, timeout: float | None = None) -> Outcome:
         """The outcome of a run that others work at, when it ends or parks; its value as plain JSON types.
 
-        timeout: seconds; TimeoutError after them. A run that nobody has taken up yet is waited for as well.
+        timeout: seconds; TimeoutError after them. A run that nobody has taken up yet is waited for as well. Raises
+        CallRefused `call.own_run` inside a step of that very run.
         """
         host = self._ready()
         async with asyncio.timeout(timeout):
@@ -180,7 +181,8 @@ class Runtime(People):
         """Questions that setting this policy would void: open ones, and those with a yes that nothing used yet.
 
         Each is bound to the policy it was asked under, so any other one voids it, and it is asked anew. Reads the
-        newest 1,000 runs whole. Raises Refused `policy.*`, AuthorityUnreadable.
+        newest 1,000 runs whole, and older ones of the 1,000 oldest open questions. Raises Refused `policy.*`,
+        AuthorityUnreadable.
         """
         return await voided_by(self._ready(), policy_digest(policy_from(policy)))
 

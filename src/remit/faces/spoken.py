@@ -6,31 +6,44 @@ from dataclasses import dataclass
 
 import msgspec
 
+from remit.authority.directory import Authority
+from remit.engine.people.counting import answer_counts, word_counts
 from remit.engine.process.outcome import detail_of
 from remit.facts.view import RunView
 
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """What one person said. did: "said no to pay". words: the reason or the evidence, "" for none. at: µs UTC."""
+    """What one person said. did: "said no to pay". words: the reason or the evidence, "" for none. at: µs UTC.
+
+    counts: of what the next turn would take up, whether it does, by the directory of now.
+    """
 
     by: str
     did: str
     words: str
     at: int
+    counts: bool = True
 
 
-def spoken(view: RunView) -> tuple[Spoken, ...]:
-    """Answers to questions, what became of doubts, and the wish for an end, oldest first."""
+def spoken(view: RunView, authority: Authority | None) -> tuple[Spoken, ...]:
+    """Answers to questions, what became of doubts, and the wish for an end, oldest first.
+
+    authority: as it is now; None where it can't be believed.
+    """
     boundary, found = view.boundary, []
     for ask in boundary.asks.values():
         if (given := ask.decided) is not None:
             did = "said yes to" if given.fact.choice == "approve" else "said no to"
-            found.append(Spoken(given.by, f"{did} {ask.asked.call}", detail_of(given.reason), given.at))
+            is_good = view.ended is not None or answer_counts(view, ask, authority)
+            found.append(Spoken(given.by, f"{did} {ask.asked.call}", detail_of(given.reason), given.at, is_good))
+    effects = {effect.intention: effect for effect in boundary.effects.values()}
     for told in (word for words in boundary.resolved.values() for word in words):
+        effect = effects.get(told.fact.intended)
+        is_good = view.ended is not None or effect is None or word_counts(view, effect, told, authority)
         what = "it happened" if told.fact.state == "ok" else "it did not happen"
         did = f"said what became of {told.fact.call}, {what}"
-        found.append(Spoken(told.by, did, evidence_of(told.value), told.at))
+        found.append(Spoken(told.by, did, evidence_of(told.value), told.at, is_good))
     if (wish := boundary.cancel) is not None:
         found.append(Spoken(wish.by, "asked for its end", detail_of(wish.reason), wish.at))
     return tuple(sorted(found, key=lambda one: one.at))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from remit.store.protocol import Checkup, Ledger
 from remit.store.schema import migrations
 
@@ -17,10 +19,13 @@ def of_ledger(ledger: Ledger, *, clock: str) -> Checkup:
     return Checkup("ledger", True, f"origin {ledger.origin}, time by {by}")
 
 
-def of_runs(*, runs: int, quarantined: int, stale: int, orphans: int = 0) -> list[Checkup]:
+def of_runs(
+    *, runs: int, quarantined: int, stale: int, orphans: int = 0, overlong: Sequence[str] = ()
+) -> list[Checkup]:
     """Of all tenants, without the journals of Remit's own.
 
-    stale: leases that ran out and were not taken over. orphans: runs that have entries and no row.
+    stale: leases that ran out and were not taken over. orphans: runs that have entries and no row. overlong: runs whose
+    lease lasts longer than any that is granted.
     """
     hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
     left = "None goes on by itself: the next call with its id takes it over." if stale else ""
@@ -30,5 +35,21 @@ def of_runs(*, runs: int, quarantined: int, stale: int, orphans: int = 0) -> lis
         hint = "Somebody deleted rows: an id that is called again begins afresh. Restore the store from a backup."
     return [
         Checkup("runs", not quarantined and not orphans, seen, hint),
-        Checkup("leases", True, f"{stale:,} ran out and were not taken over", left),
+        _of_leases(stale, overlong, left),
     ]
+
+
+def _of_leases(stale: int, overlong: Sequence[str], left: str) -> Checkup:
+    seen = f"{stale:,} ran out and were not taken over"
+    if not overlong:
+        return Checkup("leases", True, seen, left)
+    more = ", ..." if len(overlong) > _NAMED_MAX else ""
+    named = ", ".join(ascii(run) for run in overlong[:_NAMED_MAX])
+    return Checkup("leases", False, f"{seen}; longer than any that is granted: run {named}{more}", OVERLONG_HINT)
+
+
+_NAMED_MAX = 5
+OVERLONG_HINT = (
+    "Somebody wrote that into the run's row by hand, and nobody takes it over: "
+    "find out who, and then set its `lease_until` to 0."
+)

@@ -24,6 +24,7 @@ from remit.store.batch import Answers, Committer, GroupCommit
 from remit.store.checkups import of_runs
 from remit.store.opened import Opened
 from remit.store.protocol import (
+    LEASE_US_OVERLONG,
     AskFilter,
     AskRow,
     Checkup,
@@ -229,4 +230,5 @@ def findings_of(state: State, now: int) -> list[Checkup]:
     """What `doctor` says of the runs themselves."""
     rows = [kept.row for kept in state.runs.values() if not kept.row.run.startswith(RESERVED_PREFIX)]
     stale = sum(row.worker is not None and not row.quarantined and row.lease_until <= now for row in rows)
-    return of_runs(runs=len(rows), quarantined=sum(row.quarantined for row in rows), stale=stale)
+    overlong = [row.run for row in rows if row.worker is not None and row.lease_until > now + LEASE_US_OVERLONG]
+    return of_runs(runs=len(rows), quarantined=sum(row.quarantined for row in rows), stale=stale, overlong=overlong)

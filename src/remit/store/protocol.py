@@ -22,6 +22,8 @@ from remit.facts.entry import Entry, Lane
 from remit.store.marks import Condition, Fence, Ground, Mark
 
 LEASE_MS_MIN, LEASE_MS_MAX = 1_000, 600_000
+# From now on: the longest lease, by a clock as far ahead as one is believed. One that lasts longer nobody was granted.
+LEASE_US_OVERLONG = LEASE_MS_MAX * 1_000 + 600_000_000
 
 
 @dataclass(frozen=True, slots=True)

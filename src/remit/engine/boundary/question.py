@@ -361,12 +361,17 @@ def _answer(
     decided = None if ask is None else ask.decided or ask.misbound
     if ask is None or decided is None:
         return None
+    return answer_to(authority, ask, decided, call=wish.name, bound=bound)
+
+
+def answer_to(authority: Authority, ask: AskView, decided: Decided, *, call: str, bound: Bound) -> Answer:
+    """A decision as the judge is given it, for this call, which is bound to this now."""
     fact = decided.fact
     return Answer(
         ask=fact.ask,
         asked_at=ask.at,
         at=decided.at,
-        binding=decided is ask.decided and ask.asked.call == wish.name,
+        binding=decided is ask.decided and ask.asked.call == call,
         bound=ask.asked.bound,
         by=authority.who(decided.by),
         choice=fact.choice,
@@ -375,7 +380,7 @@ def _answer(
         lost=[role for role in fact.roles if (authority.granted_at(decided.by, role) or 0) > fact.authority],
         roles=fact.roles,
         until=ask.asked.until,
-        used=bool(ask.used_by) and ask.used_by != wish.name,
+        used=bool(ask.used_by) and ask.used_by != call,
     )
 
 

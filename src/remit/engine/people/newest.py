@@ -8,7 +8,7 @@ from remit.engine.process.admit import UNBELIEVED, read_stored, verify
 from remit.engine.process.host import Host
 from remit.errors import Tampered
 from remit.facts.view import RunView
-from remit.store.protocol import RunFilter, RunRow
+from remit.store.protocol import RunFilter
 
 RUNS_MAX = 1_000
 PAGE = 200
@@ -22,17 +22,17 @@ async def newest(host: Host) -> AsyncIterator[RunView | Tampered | None]:
     while count < RUNS_MAX:
         rows = await host.store.list_rows(RunFilter(host.tenant, limit=PAGE, before_key=before))
         for row in rows:
-            yield await _view(host, row)
+            yield await view_of(host, row.run)
         count += len(rows)
         if len(rows) < PAGE:
             break
         before = rows[-1].run_key
 
 
-async def _view(host: Host, row: RunRow) -> RunView | Tampered | None:
-    if row.quarantined:
-        return None
+async def view_of(host: Host, run: str) -> RunView | Tampered | None:
+    """The same of one run."""
     try:
-        return verify(host.store.ledger.origin, await read_stored(host, row.run))
+        stored = await read_stored(host, run)
+        return None if stored.row.quarantined else verify(host.store.ledger.origin, stored)
     except UNBELIEVED as exc:
         return exc if isinstance(exc, Tampered) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Literal
 
-from remit.authority.moments import datetime_of
+from remit.authority.moments import dated
 from remit.authority.witness import counts, objection
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, find, is_worked_at
@@ -19,8 +19,9 @@ from remit.errors import Refused
 from remit.facts.announced import DoubtTold
 from remit.facts.kinds import DoubtResolved
 from remit.facts.value import codec_for
+from remit.store.checkups import OVERLONG_HINT
 from remit.store.marks import Announce
-from remit.store.protocol import RunRow
+from remit.store.protocol import LEASE_US_OVERLONG, RunRow
 
 _PLAIN = codec_for(object)
 
@@ -61,7 +62,9 @@ async def resolve(
             raise Refused(
                 f"A worker is at {call!r}; nothing was done.",
                 code="doubt.under_way",
-                hint=f"It holds the run until {datetime_of(found.row.lease_until):%Y-%m-%d %H:%M:%S} UTC, and longer "
+                hint=OVERLONG_HINT
+                if found.row.lease_until > host.clock.now() + LEASE_US_OVERLONG
+                else f"It holds the run until {dated(found.row.lease_until)}, and longer "
                 f"where it renews. Say it again when that is over, or `remit why {shlex.quote(run)}` calls it dead.",
             )
         if effect.intended.key in host.outstanding:

@@ -7,16 +7,22 @@ again after it brings none of them back. Whoever sets it is told before.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from remit.engine.people.deciding import Ask, shown, standing
-from remit.engine.people.newest import newest
+from remit.engine.people.newest import PAGE, RUNS_MAX, newest, view_of
 from remit.engine.process.host import Host
 from remit.engine.process.standing import glance
+from remit.errors import Tampered
 from remit.facts.machine import ENDED
 from remit.facts.view import RunView
+from remit.store.protocol import AskFilter
 
 
 async def voided_by(host: Host, policy: str) -> list[Ask]:
-    """Questions of the newest runs that are open or have a yes that nothing used yet, and would hold no longer.
+    """Questions that are open or have a yes that nothing used yet, and would hold no longer.
+
+    Of the newest runs, and of older ones those with open questions.
 
     policy: digest of the one that is to be set. A no stands whatever is set, and what is past its time is over anyway.
     Raises AuthorityUnreadable: which policy holds is not known, and "none" would be an answer.
@@ -25,11 +31,28 @@ async def voided_by(host: Host, policy: str) -> list[Ask]:
     authority = await glance(host)
     if authority.policy_digest == policy:
         return found
-    async for view in newest(host):
-        if not isinstance(view, RunView) or view.status in ENDED:
+    seen: set[str] = set()
+    async for view in _asking(host):
+        if not isinstance(view, RunView) or view.status in ENDED or view.identity.run in seen:
             continue
+        seen.add(view.identity.run)
         now = host.clock.latest()
         for ask in view.boundary.asks.values():
             if standing(view, ask, now) in ("open", "approved") and ask.asked.bound.policy_set == authority.policy_set:
                 found.append(shown(view, ask, now, authority))
     return found
+
+
+async def _asking(host: Host) -> AsyncIterator[RunView | Tampered | None]:
+    """The newest runs, and then those of the oldest questions that wait, as many."""
+    async for view in newest(host):
+        yield view
+    count, after = 0, 0
+    while count < RUNS_MAX:
+        rows = await host.store.list_asks(AskFilter(host.tenant, limit=PAGE, after=after))
+        for run in dict.fromkeys(row.run for row in rows):
+            yield await view_of(host, run)
+        count += len(rows)
+        if len(rows) < PAGE:
+            break
+        after = rows[-1].number

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from remit.engine.declared.place import check_not_inside
 from remit.engine.process.admit import Found, find, is_holder_dead
 from remit.engine.process.host import Host
 from remit.facts.machine import ENDED, Status
@@ -23,10 +24,12 @@ def is_parked(found: Found) -> bool:
 
 
 async def wait_for(host: Host, run: str) -> Found:
-    """The run when it ends or parks, whoever works at it. Raises RunAbsent, RunQuarantined, Tampered.
+    """The run when it ends or parks, whoever works at it. Raises RunAbsent, RunQuarantined, Tampered, CallRefused.
 
-    One whose last worker is gone and had written nothing stands as it was parked.
+    One whose last worker is gone and had written nothing stands as it was parked. A step of the run itself is refused
+    (`call.own_run`): it would wait for its own end.
     """
+    check_not_inside((host.store.ledger.origin, host.tenant, run))
     while True:
         found = await find(host, run)
         row = found.row

@@ -35,8 +35,11 @@ def effects(
     """List what a run did outside, or all effects in doubt."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
-        found = await rt.effects(id, in_doubt=is_in_doubt or id is None, limit=limit)
-        voice.answer([effected_document(one) for one in found], _effects(found))
+        in_doubt, asked = is_in_doubt or id is None, limit + (id is None)  # of one run all are shown
+        found = await rt.effects(id, in_doubt=in_doubt, limit=asked)
+        more = _more(limit) if len(found) > limit and id is None else None
+        found = found[:limit] if id is None else found
+        voice.answer([effected_document(one) for one in found], stack(_effects(found), more))
         return Exit.OK
 
     act(manner, ask, first=nothing)
@@ -106,6 +109,11 @@ def _effects(found: list[Effected]) -> Shown:
         grid.row(one.run, one.call, cell(one.state, EFFECT_STYLES[one.state]), time_of(one.at), known)
     unknown = [one for one in found if one.state == "in_doubt"]
     return stack(Below(grid.made(), [_below(one) for one in found]), _how(unknown[0]) if unknown else None)
+
+
+def _more(limit: int) -> Shown:
+    shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
+    return cell(f"{shown}; more with `--limit`.")
 
 
 def _below(one: Effected) -> list[Part]:

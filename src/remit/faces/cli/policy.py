@@ -81,7 +81,7 @@ def set_(
         is_namesake = await _is_namesake(rt, pin)
         strange = compare(pin, known, heard_of=await rt.effect_names())
         if not voice.is_json:
-            beside = _told(strange, "no run here, nor a flow that was named,")
+            beside = _told(strange, "none of the newest 1,000 runs here, nor a flow that was named,")
             voice.answer(None, _changes(changes), *_voided(voided), *_namesake(pin, is_namesake), *beside)
         if not is_yes and not voice.is_attended:
             raise Refused(

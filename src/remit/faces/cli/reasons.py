@@ -12,6 +12,7 @@ from remit.faces.cli.say import Grid, Shown, ago, span, stack, status_of, time_o
 from remit.faces.cli.typed import next_of
 from remit.faces.explain import QUARANTINED, Why
 from remit.faces.next_step import next_step
+from remit.faces.spoken import Spoken
 from remit.facts.machine import OPEN
 
 
@@ -34,7 +35,7 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(f"{told.code}: {told.reason}"))
     parts += [_asked(ask, told.now) for ask in told.asks if not ask.decided_by]
     parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" and not doubt.told_by]
-    parts += [cell(f"{one.by} {one.did}: {one.words}" if one.words else f"{one.by} {one.did}.") for one in told.spoken]
+    parts += [_said(one) for one in told.spoken]
     if told.is_answered:
         parts.append(cell("The next turn takes that up."))
     if told.failures:
@@ -81,6 +82,11 @@ def _asked(ask: Ask, now: int) -> Text:
     return cell(f"{ask.call} waits for a yes from {roles} {left}.".replace(" ;", ";"))
 
 
+def _said(one: Spoken) -> Text:
+    lapsed = "" if one.counts else " (which counts no longer)"
+    return cell(f"{one.by} {one.did}{lapsed}: {one.words}" if one.words else f"{one.by} {one.did}{lapsed}.")
+
+
 def _in_doubt(doubt: Effected, now: int) -> Text:
     since = f"{time_of(doubt.at)} ({ago(now - doubt.at)})"
     return cell(f"Nobody knows whether {doubt.call} happened: it was called {since}.")
@@ -92,6 +98,10 @@ def _holder(told: Why) -> str:
     if told.is_holder_dead:
         free = "" if told.status == QUARANTINED else "; it can be taken over at once"
         return f"Worker {told.holder}, which held it, is dead{free}."
+    if told.is_overlong:
+        return (
+            f"Worker {told.holder} would hold it until {time_of(told.lease_until)}, longer than any lease is granted."
+        )
     if told.lease_until <= told.now:
         return f"Worker {told.holder} held it until {time_of(told.lease_until)}; that lease is over."
     return f"Worker {told.holder} holds it until {time_of(told.lease_until)}, or longer if it renews."

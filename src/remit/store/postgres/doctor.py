@@ -6,7 +6,7 @@ from remit.store.checkups import of_ledger, of_runs, of_schema
 from remit.store.postgres.connection import Connection
 from remit.store.postgres.rows import Q
 from remit.store.postgres.schema import VERSION_MIN
-from remit.store.protocol import Checkup, Ledger
+from remit.store.protocol import LEASE_US_OVERLONG, Checkup, Ledger
 
 
 async def examine(connection: Connection, shown: str, ledger: Ledger, now: int | None) -> list[Checkup]:
@@ -33,5 +33,8 @@ async def _runs(connection: Connection, now: int | None) -> list[Checkup]:
     counted = await connection.fetchrow(Q["count_runs"])
     stale = await connection.fetchval(Q["count_stale"], now)
     orphans = await connection.fetchval(Q["count_orphans"])
+    overlong = [row["run"] for row in await connection.fetch(Q["list_overlong"], now, LEASE_US_OVERLONG)]
     assert counted is not None
-    return of_runs(runs=counted["runs"], quarantined=counted["quarantined"], stale=stale, orphans=orphans)
+    return of_runs(
+        runs=counted["runs"], quarantined=counted["quarantined"], stale=stale, orphans=orphans, overlong=overlong
+    )

@@ -7,10 +7,10 @@ import os
 import apsw
 
 from remit.store.checkups import of_ledger, of_runs, of_schema
-from remit.store.protocol import Checkup, Ledger
+from remit.store.protocol import LEASE_US_OVERLONG, Checkup, Ledger
 from remit.store.sqlite.connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
 from remit.store.sqlite.guards import is_network, read_mount
-from remit.store.sqlite.rows import Q
+from remit.store.sqlite.rows import Q, rows_of
 
 
 def examine(connection: apsw.Connection, path: str, ledger: Ledger, now: int) -> list[Checkup]:
@@ -73,6 +73,7 @@ def _runs(connection: apsw.Connection, now: int) -> list[Checkup]:
         runs, quarantined = next(iter(connection.execute(Q["count_runs"])))
         ((stale,),) = list(connection.execute(Q["count_stale"], (now,)))
         ((orphans,),) = list(connection.execute(Q["count_orphans"]))
+        overlong = [run for (run,) in rows_of(connection, Q["list_overlong"], (now + LEASE_US_OVERLONG,))]
     except apsw.Error as exc:
         return [Checkup("runs", False, f"{type(exc).__name__}: {exc}", "Stop the workers and restore from a backup.")]
-    return of_runs(runs=runs, quarantined=quarantined, stale=stale, orphans=orphans)
+    return of_runs(runs=runs, quarantined=quarantined, stale=stale, orphans=orphans, overlong=overlong)

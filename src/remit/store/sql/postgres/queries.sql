@@ -260,8 +260,9 @@ FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[]) WITH ORDINALITY AS 
 ORDER BY u.place;
 
 -- name: insert_large
--- Keep a large value beside its entry.
-INSERT INTO remit.large_value (run_key, lane, seq, value) VALUES ($1, $2, $3, $4);
+-- Keep a large value beside its entry. One that stands there before the entry does is nobody's.
+INSERT INTO remit.large_value (run_key, lane, seq, value) VALUES ($1, $2, $3, $4)
+ON CONFLICT (run_key, lane, seq) DO UPDATE SET value = excluded.value;
 
 -- name: set_quarantine
 -- Set or clear the overlay of a run.
@@ -475,6 +476,11 @@ UPDATE remit.ledger SET clock = 'given' WHERE clock <> 'given';
 -- name: read_ledger
 -- What the database says of itself.
 SELECT origin, clock FROM remit.ledger;
+
+-- name: list_overlong
+-- Runs whose lease lasts longer than any that is granted.
+SELECT run FROM remit.run WHERE worker IS NOT NULL AND lease_until > coalesce($1::int8, {clock}) + $2::int8
+ORDER BY run_key LIMIT 6;
 
 -- name: count_orphans
 -- Runs that have entries, or values beside them, and no row.

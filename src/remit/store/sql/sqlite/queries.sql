@@ -94,8 +94,9 @@ INSERT INTO remit_outbox (tenant, run, kind, data, at) VALUES (?1, ?2, ?3, ?4, ?
 INSERT INTO remit_entry (run_key, lane, seq, header, body, salt, value) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7);
 
 -- name: insert_large
--- Keep a large value beside its entry.
-INSERT INTO remit_large_value (run_key, lane, seq, value) VALUES (?1, ?2, ?3, ?4);
+-- Keep a large value beside its entry. One that stands there before the entry does is nobody's.
+INSERT INTO remit_large_value (run_key, lane, seq, value) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (run_key, lane, seq) DO UPDATE SET value = ?4;
 
 -- name: set_quarantine
 -- Set or clear the overlay of a run.
@@ -250,6 +251,10 @@ SELECT origin, made_at, clock FROM remit_ledger;
 -- name: count_stale
 -- Runs whose lease ran out and that nobody took over.
 SELECT count(*) FROM remit_run WHERE worker IS NOT NULL AND quarantined = 0 AND lease_until <= ?1;
+
+-- name: list_overlong
+-- Runs whose lease lasts longer than any that is granted.
+SELECT run FROM remit_run WHERE worker IS NOT NULL AND lease_until > ?1 ORDER BY run_key LIMIT 6;
 
 -- name: count_orphans
 -- Runs that have entries, or values beside them, and no row.

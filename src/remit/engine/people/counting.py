@@ -1,0 +1,35 @@
+"""Counting: whether what a person said would still count, were it taken up now.
+
+Whoever looks is told that the next turn takes an answer up only where it would: by the very checks
+that the gate and the settling have, with today's directory.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from remit.authority.directory import Authority
+from remit.authority.gate import faults
+from remit.authority.witness import counts
+from remit.engine.boundary.question import answer_to
+from remit.facts.calls import AskView, EffectView, Resolved
+from remit.facts.view import RunView
+
+
+def answer_counts(view: RunView, ask: AskView, authority: Authority | None) -> bool:
+    """Whether the answer to a question stands. A no does, and what was taken up; of the rest only who gave it is asked.
+
+    authority: None where it can't be believed, so that nobody knows better.
+    """
+    decided, judged = ask.decided, view.boundary.asked_for.get(ask.asked.ask)
+    if decided is None or judged is None or authority is None or decided.fact.choice == "deny" or not ask.stands:
+        return True
+    answer = answer_to(authority, ask, decided, call=ask.asked.call, bound=ask.asked.bound)
+    return not faults(msgspec.structs.replace(judged.question, answer=answer))
+
+
+def word_counts(view: RunView, effect: EffectView, told: Resolved, authority: Authority | None) -> bool:
+    """Whether what somebody said became of an effect stands: of one in doubt the last word, by who may say so now."""
+    if effect.settled is not None or authority is None:
+        return True
+    return told is view.boundary.last_word(effect) and counts(authority, view.opened, effect, told)
