@@ -270,14 +270,17 @@ class Errands(RuleBasedStateMachine, Turns):
     def a_turn_that_goes_badly(self, place: int, mood: tuple[str, str], fault: Fault | None) -> None:
         self.go(self.runs[place], mood=mood, fault=fault)
 
-    @rule(place=PLACE, deed=DEEDS, by=some.sampled_from([DORA, DEREK]))
+    @rule(place=PLACE, deed=DEEDS | some.tuples(EDITS, TERMS), by=some.sampled_from([DORA, DEREK]))
     def a_yes_and_something_happens(self, place: int, deed: tuple[str, Any], by: str) -> None:
         self.all_is_allowed()
         self.open_next(place)
         run = self.runs[place]
         self.go(run)
         self.all_is_approved(by)
-        self.do(self.deed(run, *deed))
+        if isinstance(deed[1], int) and deed[0] not in ("policy", "minutes", "cancel"):
+            self.the_world_is_edited(place, *deed)
+        else:
+            self.do(self.deed(run, *deed))
         self.go(run, is_told=True)
 
     @rule()

@@ -159,9 +159,10 @@ class Office:
             and law.is_same_matter(q, asked.payload, asked.needs)
             for q in law.questions.values()
         )
-        seen, seq = (await self.office.ask(ask_id)).version, law.seq
+        shown, seq = await self.office.ask(ask_id), law.seq
+        self.check_shown(ask_id, shown)
         try:
-            await self.office.decide(ask_id, choice, by=by, seen=seen)
+            await self.office.decide(ask_id, choice, by=by, seen=shown.version)
         except remit.Refused as refused:
             if refused.code != "approval.late":
                 assert not may, f"{by} may {choice} {ask_id} and was refused: {refused.code}"
@@ -169,6 +170,24 @@ class Office:
         assert may, f"{by} may not {choice} {ask_id} and was heard"
         asked.by, asked.choice, asked.decided_at = by, choice, seq
         asked.roles = frozenset(law.roles.get(by, {}))
+
+    def check_shown(self, ask_id: str, shown: remit.Ask) -> None:
+        """A person sees what is asked, where it parts from what was asked before, and whether the policy is another."""
+        asked = self.law.questions[ask_id]
+        earlier = [each for each in self.law.questions.values() if (each.run, each.call) == (asked.run, asked.call)]
+        at = next(at for at, each in enumerate(earlier) if each is asked)
+        assert shown.payload == asked.payload
+        assert {each.name: each.value for each in shown.evidence} == asked.evidence
+        if at == 0:
+            assert shown.difference is None
+        else:
+            before = earlier[at - 1].payload
+            assert shown.difference is not None
+            changed = {key for key in {*before, *asked.payload} if before.get(key) != asked.payload.get(key)}
+            assert {change.place[0] for change in shown.difference.changes} == changed
+            assert {c.place[0] for c in shown.difference.changes if not c.is_material} == changed & asked.immaterial
+        if shown.state in ("open", "approved"):
+            assert ("policy" in shown.moved) == (asked.under[1] != self.law.policy_set)
 
     def is_open(self, ask_id: str) -> bool:
         asked, law = self.law.questions[ask_id], self.law
