@@ -118,13 +118,14 @@ def test_a_step_needs_a_name_and_one_outcome():
         def many() -> Any:
             yield 1
 
-    for name in ("a/b", "a#2", "run.now", "", " a", "a\n", "x" * 201, "remit:x"):
+    for name in ("a/b", "a#2", "run.now", "", " a", "a\n", "x" * 201, "remit:x", "-a", "--help"):
         with pytest.raises(remit.IdRefused):
             remit.Step(name, print)
 
 
 @pytest.mark.parametrize(
-    "bad", ["", " r", "r ", "a\nb", "a\tb", "a\x00b", "\u202e", "a\u200bb", "\ud800", "x" * 201, "remit:x", 7]
+    "bad",
+    ["", " r", "r ", "a\nb", "a\tb", "a\x00b", "\u202e", "a\u200bb", "\ud800", "x" * 201, "remit:x", 7, "-r", "--help"],
 )
 async def test_an_id_that_can_not_be_seen_is_refused_at_the_door(bad: Any):
     """Case C32, attack 55."""

@@ -221,7 +221,7 @@ async def test_branches_have_names_of_their_own(storage: Storage):  # proves: RU
         async def quote(branch: remit.Run) -> str:
             return f"{await stage.step(branch, 'fetch')}{await stage.step(branch, 'fetch')}"
 
-        await asyncio.gather(*(quote(run.branch(name)) for name in ("a/b", "a%b", "c")))
+        await asyncio.gather(*(quote(run.branch(name)) for name in ("a/b", "a%b", "c", "-d-e")))
         await quote(run.branch("c"))
         await run.step(stop)
 
@@ -229,7 +229,7 @@ async def test_branches_have_names_of_their_own(storage: Storage):  # proves: RU
         with pytest.raises(remit.StepError):
             await rt.run(remit.flow(contract=OPEN, name="staged")(flow), id="r")
         view = (await rt.show("r")).view
-    branches = ("a%25b", "a%2Fb", "c#2", "c")
+    branches = ("%2Dd-e", "a%25b", "a%2Fb", "c#2", "c")
     assert sorted(view.calls) == [f"{branch}/fetch{again}" for branch in branches for again in ("", "#2")]
 
 

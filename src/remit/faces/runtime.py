@@ -40,7 +40,7 @@ from remit.faces.explain import QUARANTINED, Explanation, Why, examine_own, expl
 from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.machine import Status
-from remit.facts.names import check_id, check_principal
+from remit.facts.names import check_principal, check_word
 from remit.facts.rules import PolicyPin
 from remit.facts.value import Codec
 from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
@@ -267,7 +267,7 @@ def _checked(flow: Any) -> Flow[Any]:
 
 
 def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | None) -> Order:
-    flow, id = _checked(flow), check_id(id, "run id")
+    flow, id = _checked(flow), check_word(id, "run id")
     executor = check_principal(by, "executor") if by is not None else LOCAL
     if behalf is not None:
         behalf = check_principal(behalf, "principal on whose behalf it acts")

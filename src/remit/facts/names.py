@@ -32,6 +32,17 @@ def check_id(text: object, what: str) -> str:
     return name
 
 
+def check_word(text: object, what: str) -> str:
+    """The same of one that people type into a command: it does not begin as an option does. Raises IdRefused."""
+    name = check_id(text, what)
+    if name.startswith("-"):
+        raise IdRefused(
+            f"The {what} {name!r} begins with `-`, as an option of a command does; nothing was done.",
+            hint="Let it begin with something else.",
+        )
+    return name
+
+
 def check_visible(text: str, what: str) -> None:
     """Raises IdRefused where a character can't be seen, or blanks hide at an end."""
     if text.isascii() and text.isprintable() and text == text.strip():
@@ -64,8 +75,8 @@ def check_principal_form(text: object, what: str) -> str:
 
 
 def check_name(text: str, what: str) -> str:
-    """The name of a flow or step. Raises IdRefused: visible, free of `/` and `#`, and not beginning with `run.`."""
-    check_id(text, what)
+    """The name of a flow or step. Raises IdRefused: visible, free of `/` and `#`, no `run.` or `-` where it begins."""
+    check_word(text, what)
     if text.startswith(RUN_PREFIX):
         raise IdRefused(f"The {what} {text!r} begins with `run.`, as recorded draws and races do; nothing was done.")
     if "/" in text or "#" in text:
@@ -88,13 +99,15 @@ def check_effect_name(text: str, what: str) -> str:
 
 
 def branch_segment(text: str) -> str:
-    """A branch's name as a segment of a path: `/`, `#` and `%` are escaped. Raises IdRefused.
+    """A branch's name as a segment of a path: `/`, `#`, `%` and a `-` at its beginning are escaped. Raises IdRefused.
 
-    No rule names a branch, and its name is often somebody's data: it may be spelled either way.
+    No rule names a branch, and its name is often somebody's data: it may be spelled either way. A call's path is typed
+    into commands, where one that begins with `-` would pass for an option.
     """
     name = _check_form(text, "branch name")
     check_visible(name, "branch name")
-    return name.translate(_ESCAPES)
+    segment = name.translate(_ESCAPES)
+    return f"%2D{segment[1:]}" if segment.startswith("-") else segment
 
 
 def path(prefix: str, base: str, occurrence: int) -> str:

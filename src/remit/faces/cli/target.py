@@ -14,7 +14,7 @@ from remit.authority.leaves import path_text
 from remit.engine.declared.flow import Flow
 from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
-from remit.facts.names import check_id, check_principal
+from remit.facts.names import check_principal, check_word
 from remit.facts.shape import strange_key
 from remit.store.url import store_for
 
@@ -63,7 +63,7 @@ def flow_of(named: str) -> Flow[Any]:
 
 def check_names(id: str, by: str | None, behalf: str | None) -> None:
     """What the runtime refuses as well, before a store is made for it. Raises IdRefused."""
-    check_id(id, "run id")
+    check_word(id, "run id")
     for who in (by, behalf):
         if who is not None:
             check_principal(who, "principal")
