@@ -14,6 +14,10 @@ import pytest
 
 import remit
 from remit.faces.proving import every_journal, prove
+from remit.store.postgres import rows as postgres_rows
+from remit.store.postgres import writer as postgres_writer
+from remit.store.sqlite import marks as sqlite_marks
+from remit.store.sqlite import units as sqlite_units
 from tests.spec.conftest import Storage, storage_of
 from tests.support.vault import Vault
 
@@ -59,6 +63,30 @@ def on_sqlite(tmp_path: Path) -> Storage:
 
 async def edit(place: Storage, statement: str, *values: Any) -> None:
     await Vault(place.make(None)).sql(statement, *values)
+
+
+@pytest.mark.parametrize("error", [TypeError("unhashable"), IndexError("lane"), OverflowError("too large")], ids=repr)
+async def test_what_no_row_of_ours_raises_is_trouble_of_the_store_s(
+    database: Storage, error: Exception, monkeypatch: pytest.MonkeyPatch
+):  # proves: FX-1
+    """Whatever somebody made of a column: it is told by a code, where it is read and where it is written."""
+    payer, rooms = Payer(), {"sqlite": (sqlite_marks, sqlite_units), "postgres": (postgres_rows, postgres_writer)}
+    reading, writing = rooms[database.kind]
+
+    def broken(*_: Any, **__: Any) -> Any:
+        raise error
+
+    async with database.open() as rt:
+        await rt.start(payer.flow, id="a")
+        for room, part in ((reading, "read_key"), (writing, "make_marks" if database.kind == "sqlite" else "append")):
+            with monkeypatch.context() as patch:
+                patch.setattr(room, part, broken)
+                if part == "append":
+                    patch.setattr(postgres_writer, "write_locked", broken)
+                with pytest.raises(remit.StoreUnavailable) as refused:
+                    await rt.run(payer.flow, id="a")
+            assert (refused.value.code, payer.paid) == ("store.broken", [])
+        assert (await rt.run(payer.flow, id="a")).value == "paid"
 
 
 async def test_a_business_key_whose_row_is_no_text_is_held_all_the_same(on_sqlite: Storage):  # proves: FX-8
