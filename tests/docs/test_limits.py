@@ -242,6 +242,37 @@ async def test_what_followed_a_failure_out_of_an_asyncio_task_is_seen_out_of_a_g
     assert (len(ours.arrived), theirs.calls) == (1, {"i-1": 1}), "nothing is paid twice"
 
 
+async def test_a_task_that_makes_no_call_may_be_overtaken_by_a_recorded_one(tmp_path: Path):
+    """docs/guarantees.md RUN-8"""
+    first: list[str] = []
+
+    @remit.step
+    async def quote() -> int:
+        await asyncio.sleep(0.01)
+        return 120
+
+    @remit.step
+    async def report() -> None:
+        raise OSError("mail down")
+
+    @remit.flow(contract=OPEN)
+    async def asking(run: remit.Run) -> None:
+        async def known() -> float:
+            return run.random()
+
+        quoted, drawn = asyncio.create_task(run.step(quote)), asyncio.create_task(known())
+        done, _ = await asyncio.wait([quoted, drawn], return_when=asyncio.FIRST_COMPLETED)
+        first.append("quoted" if quoted in done else "drawn")
+        await quoted
+        await run.step(report)
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        for _ in range(2):
+            with pytest.raises(remit.StepError):
+                await rt.run(asking, id="r")
+    assert first == ["drawn", "quoted"]
+
+
 class Slow(SqliteStore):
     """Somebody does `meanwhile` between the look at the directory and whatever rests on that."""
 

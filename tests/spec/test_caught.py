@@ -147,3 +147,28 @@ async def test_a_failure_and_what_failed_in_its_stead_run_again_together(storage
         shop.broken = set()
         assert (await rt.run(buying, id="r")).value == len("card")
     assert shop.ran == {"card": 2, "fallback": 1}
+
+
+@pytest.mark.parametrize("of", ["a step", "an effect"])
+async def test_a_failure_that_stays_because_of_what_followed_it_is_not_said_to_run_again(
+    of: str, storage: Storage
+):  # proves: RUN-6, FX-11
+    shop, tidied = Shop(), list[bool]()
+    shop.till.next(remit.DidNotHappen("no line"))
+
+    def tidy() -> None:
+        tidied.append(True)
+
+    @remit.flow(contract=OPEN)
+    async def buying(run: remit.Run) -> None:
+        try:
+            await (run.step(shop.card) if of == "a step" else run.effect(shop.wire, Order()))
+        finally:
+            await run.step(tidy)
+
+    async with storage.open() as rt:
+        for _ in range(2):
+            with pytest.raises(remit.StepError) as failed:
+                await rt.run(buying, id="r")
+            assert failed.value.hint.startswith("Let the flow catch this and go another way")
+    assert (tidied, shop.ran["card"] + len(shop.till.arrived)) == ([True], 1)

@@ -19,7 +19,8 @@ import remit
 from remit.errors import CommitUnknown, RemitError, StoreUnavailable
 from tests.spec.random_flows import truth
 from tests.spec.random_flows.outside import Outside, Process, Witness, Written, outcome_of
-from tests.spec.random_flows.player import Player, Turn
+from tests.spec.random_flows.place import Turn
+from tests.spec.random_flows.player import Player
 from tests.spec.random_flows.shape import Shape, draw_shape
 from tests.spec.random_flows.truth import Known
 from tests.spec.stateful.model import ENDS, Tale, read_tale

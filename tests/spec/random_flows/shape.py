@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 STEPS = ("note", "count")  # async, plain
 EFFECTS = (
@@ -118,7 +118,17 @@ def _draw(rng: random.Random, leaves: int, depth: int) -> Shape:
         return Shape(
             kind, (_draw(rng, share, depth + 1), _draw(rng, leaves - share, depth + 1)), rng.choice(_TWO[kind])
         )
-    return Shape(kind, tuple(_draw_parts(rng, max(leaves, 2), depth)), rng.choice(_MANY.get(kind, ("",))))
+    parts = tuple(_draw_parts(rng, max(leaves, 2), depth))
+    if kind == "wait_first":
+        parts = tuple(map(_calling, parts))
+    return Shape(kind, parts, rng.choice(_MANY.get(kind, ("",))))
+
+
+def _calling(shape: Shape) -> Shape:
+    """The same with calls for draws: which task is done first is the same again among those that make calls only."""
+    if shape.kind == "draw":
+        return replace(shape, kind="note")
+    return replace(shape, parts=tuple(map(_calling, shape.parts)))
 
 
 def _draw_parts(rng: random.Random, leaves: int, depth: int) -> Iterator[Shape]:

@@ -206,9 +206,17 @@ async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcom
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
         error = StepError(run=attempt.run_id, name=flow, error_type=type_name(exc), detail=text_of(exc))
     calls = to_run_again(exc, attempt.run_id, attempt.failed)
+    if isinstance(error, StepError) and error.name in attempt.failed and error.name not in calls:
+        error.hint = _STAYS
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     fact = RunParked(calls=calls, code=error.code, waits_for=waits_for)
     return await _park_unless_cancelled(turn, fact, detail(error.message)) or error
+
+
+_STAYS = (
+    "Let the flow catch this and go another way, and call again with the same id, or cancel the run: what is recorded "
+    "stays, because the flow called something behind it, as in a `finally`."
+)
 
 
 async def _park_unless_cancelled(turn: Turn, fact: RunParked, words: bytes) -> Outcome | Again | None:
