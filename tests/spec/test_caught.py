@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import remit
+from remit.faces.next_step import next_step
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Till
 
@@ -171,4 +172,23 @@ async def test_a_failure_that_stays_because_of_what_followed_it_is_not_said_to_r
             with pytest.raises(remit.StepError) as failed:
                 await rt.run(buying, id="r")
             assert failed.value.hint.startswith("Let the flow catch this and go another way")
+            told = await rt.why("r")
+            assert told.failures == ()
+            assert next_step(told).sentence.startswith("mend the flow, then `remit resume r MODULE:FLOW`")
     assert (tidied, shop.ran["card"] + len(shop.till.arrived)) == ([True], 1)
+
+
+async def test_why_says_how_an_effect_failed_that_runs_again(storage: Storage):  # proves: RUN-6, FX-11
+    shop = Shop()
+    shop.till.next(remit.DidNotHappen("no line"))
+
+    @remit.flow(contract=OPEN)
+    async def buying(run: remit.Run) -> None:
+        await run.effect(shop.wire, Order())
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.EffectDidNotHappen):
+            await rt.run(buying, id="r")
+        told = await rt.why("r")
+        assert [(f.call, f.error, f.detail) for f in told.failures] == [("wire", "remit.DidNotHappen", "no line")]
+        assert next_step(told).sentence == "mend what failed, then `remit resume r MODULE:FLOW`."

@@ -265,11 +265,11 @@ def _objections(view: RunView) -> tuple[Objection, ...]:
 def _failures(timeline: Timeline, names: list[str]) -> tuple[Failure, ...]:
     """Of a verified journal: how each of these calls failed last. The view forgets them, because they run again."""
     found = {
-        line.name: Failure(line.name, line.body["error"], detail_of(line.value))
+        line.name: Failure(line.name, line.body.get("error", ""), detail_of(line.value))
         for line in timeline.lines
-        if line.kind == "StepFailed"
+        if line.kind == "StepFailed" or (line.kind == "EffectSettled" and line.body["state"] == "did_not_happen")
     }
-    return tuple(found[name] for name in names)
+    return tuple(found.get(name) or Failure(name, "", "") for name in names)
 
 
 async def _incident(host: Host, row: RunRow) -> str:

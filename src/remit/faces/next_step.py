@@ -30,6 +30,9 @@ _REPAIRS = {
     "policy_unnamed": f"give the contract a rule for that effect, or mend the name of one, then {_GO_ON}.",
 }
 
+# No call of it runs again: what was raised is the flow's own, or a failure behind which the flow called something.
+_STAYS = f"mend the flow, then {_GO_ON}: a recorded failure of a call stays, so let the flow catch it; or {_CANCEL}."
+
 # What one needs that waits at the gate, where nobody is asked and nothing is in doubt.
 _AT_THE_GATE = {
     "evidence_expired": f"{_GO_ON} where the flow takes it again (`again=`); else {_CANCEL}, "
@@ -72,6 +75,8 @@ def next_step(told: Why) -> Step:
         return step(f"{_GO_ON} ends it as expired. Where it is still wanted, open a new run.", run=run)
     if told.doubts or (told.waits_for != "repair" and told.status in ("waiting", "in_doubt")):
         return _next_at_the_gate(told, run)
+    if told.code in ("step.failed", "effect.did_not_happen") and not told.failures:
+        return step(_STAYS, run=run)
     plain = f"mend what failed, then {_GO_ON}." if told.failures or told.code else f"{_GO_ON}."
     return step(_REPAIRS.get(told.code, plain), run=run)
 
