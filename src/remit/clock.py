@@ -33,5 +33,5 @@ _ELAPSED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def monotonic_ms() -> int:
-    """Milliseconds that only go forward, for deadlines inside one process."""
-    return time.monotonic_ns() // 1_000_000
+    """The same in milliseconds, for deadlines inside one process: a lease runs out while the machine sleeps."""
+    return elapsed_us() // 1_000

@@ -35,6 +35,7 @@ class Stage:
     def __init__(self, folder: Path, place: str, way: str, arrived: Callable[[], None]) -> None:
         self.folder, self.place, self._way, self._arrived = folder, place, way, arrived
         self.is_left_recorded, self.has_slow_begun = asyncio.Event(), asyncio.Event()
+        self.caller = asyncio.current_task()  # who waits for the run
 
     def count(self, name: str) -> None:
         """Outside of Remit, and there when this process is not any more."""
@@ -171,10 +172,10 @@ async def toll() -> int:
 @remit.step
 async def leave() -> int:
     """The caller gives up in the middle of it, as one whose client hung up."""
-    task = asyncio.current_task()
-    if _begin("leave").has("broken") and task is not None:
-        task.cancel()
-        await asyncio.sleep(0)
+    stage = _begin("leave")
+    if stage.has("broken") and stage.caller is not None:
+        stage.caller.cancel()
+        await asyncio.sleep(60)
     return 7
 
 

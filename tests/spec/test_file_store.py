@@ -269,6 +269,28 @@ async def test_what_a_killed_process_had_appended_is_there(path):  # proves: RUN
     await store.close()
 
 
+async def test_the_lock_outlives_whoever_of_its_process_reads_the_folder(path):  # proves: OWN-1
+    store = await opened(path)
+    for file in path.parent.iterdir():
+        file.read_bytes()
+    with subprocess.Popen([sys.executable, "-c", _OPENS, str(path)], stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.read() == "store.locked\n"
+    await store.close()
+
+
+_OPENS = """
+import asyncio, sys
+from pathlib import Path
+from remit.errors import StoreRefused
+from remit.store.file import FileStore
+try:
+    asyncio.run(FileStore(Path(sys.argv[1])).open())
+except StoreRefused as refused:
+    print(refused.code)
+"""
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but ask
 async def test_the_lock_outlives_a_fork_and_is_not_inherited(path):  # proves: OWN-1
     store = await opened(path)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from remit import clock
 from remit.engine.process import liveness
 from remit.engine.process.liveness import ProcessLock, enlist, is_proven_dead, retire
 from remit.errors import StoreRefused
+from remit.locks import let_go
 from remit.store.protocol import WorkerRow
 
 _STANDS_STILL = """
@@ -31,7 +35,7 @@ sys.stdin.read()
 def no_lock_yet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(ProcessLock, "_own", None)
     yield
-    ProcessLock.own()._file.close()
+    let_go(ProcessLock.own()._file)
 
 
 def test_runtimes_opened_at_once_in_many_threads_share_one_lock_and_none_looks_dead():  # proves: OWN-1
@@ -113,3 +117,61 @@ def test_a_lock_folder_that_others_may_write_is_refused(tmp_path: Path):  # prov
         with pytest.raises(StoreRefused) as refused:
             ProcessLock()
     assert refused.value.code == "lock.folder"
+
+
+def test_a_worker_lives_whoever_of_its_process_read_its_lock(tmp_path: Path):  # proves: OWN-1, OWN-2, FX-2
+    """A backup, a sum, a scan of the folder for temporary files: closing what it opened lets go of nothing."""
+    command = [sys.executable, "-c", _STANDS_STILL.replace("sys.stdin.read()", _READS_ALL)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reading:
+        assert reading.stdout is not None
+        worker, host = reading.stdout.readline().strip().split("\t")
+        assert reading.stdout.readline() == "read\n"
+        assert not is_proven_dead(WorkerRow(worker, host, 0))
+        reading.kill()
+        reading.wait()
+        assert is_proven_dead(WorkerRow(worker, host, 0))
+
+
+_READS_ALL = """
+from pathlib import Path
+from remit.engine.process.liveness import ProcessLock
+for path in ProcessLock.own().path.parent.glob("*.lock"):
+    path.read_bytes()
+print("read", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_child_that_outlives_its_parent_does_not_keep_it_alive():  # proves: OWN-1
+    command = [sys.executable, "-W", "ignore", "-c", _STANDS_STILL.replace("sys.stdin.read()", _FORKS)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        worker, host = parent.stdout.readline().strip().split("\t")
+        child = int(parent.stdout.readline())
+        assert not is_proven_dead(WorkerRow(worker, host, 0))
+        parent.kill()
+        parent.wait()
+        try:
+            os.kill(child, 0)
+            assert is_proven_dead(WorkerRow(worker, host, 0))
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+_FORKS = """
+import os, time
+child = os.fork()
+if child == 0:
+    time.sleep(600)
+print(child, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_lease_runs_out_while_the_machine_sleeps(monkeypatch: pytest.MonkeyPatch):  # proves: FX-5
+    """The clock that stands still in a sleep would believe in the lease of before it."""
+    before = clock.monotonic_ms()
+    monkeypatch.setattr(time, "monotonic_ns", lambda: 0)
+    asleep = clock.elapsed_us
+    monkeypatch.setattr(clock, "elapsed_us", lambda: asleep() + 3_600_000_000)
+    assert clock.monotonic_ms() >= before + 3_600_000

@@ -184,32 +184,6 @@ async def test_a_race_that_the_crash_left_undecided_waits_for_what_its_loser_ask
         assert {ask.call for ask in await rt.inbox()} == {"l/ok", "go"}
 
 
-async def test_a_winner_that_was_begun_before_its_race_lets_the_loser_begin(storage: Storage):  # proves: RUN-8
-    asked, is_broken = Asked(), [True]
-
-    async def quick() -> int:
-        await asked.event.wait()
-        return 1
-
-    async def last() -> str:
-        if is_broken:
-            raise ConnectionError("down")
-        return "done"
-
-    @remit.flow(contract=OPEN)
-    async def early(run: remit.Run) -> str:
-        winner = asyncio.create_task(run.step(quick))
-        await _by_gather(run)
-        await run.first(winner, asked(run))
-        return str(await run.step(last))
-
-    async with storage.open() as rt:
-        with pytest.raises(remit.StepError):
-            await rt.run(early, id="r")
-        is_broken.clear()
-        assert (await rt.run(early, id="r")).value == "done"
-
-
 async def test_code_that_asks_no_more_is_refused_and_waits_for_nobody(storage: Storage):  # proves: RUN-4
     asked = Asked()
     race = Race(asked, until=asked.event)

@@ -31,6 +31,7 @@ from remit.engine.boundary.question import (
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import look
+from remit.engine.turn.due import check_heard
 from remit.engine.turn.halt import Ended, Parked, ended
 from remit.engine.turn.posts import notice
 from remit.engine.turn.race import check_not_lost
@@ -90,14 +91,30 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
 
 async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked:
     """Gather, judge and write down the answer, or what the call waits for. Raises Moved: it is to be done again."""
-    await take_again(turn, wish)
-    question = await question_of(turn, wish)
+    question = await _gather(turn, wish)
+    if not wish.is_sent_again:  # that one was begun before the race ended, or the flow gave anything up
+        check_not_lost()
+        check_heard(turn.attempt, wish.name)
     if question.authority != turn.host.standing.authority.version:
         raise Moved("authority")  # another turn read on: nobody is refused by what held when this was begun
     verdict = judge(question)
     if verdict.decision == "resume":
         return await _pass(turn, wish, question, verdict, write)
     return await _turn_back(turn, wish, question, verdict)
+
+
+async def _gather(turn: Turn, wish: Wish) -> Question:
+    """The question, of a moment in which this run writes nothing that would have to be waited for.
+
+    Between it and the commit nothing is awaited then: no doubt, no lost race and no call given up comes in between.
+    """
+    writer = turn.attempt.writer
+    while True:
+        await take_again(turn, wish)
+        question = await question_of(turn, wish)
+        if writer.alone is None:
+            return question
+        await writer.until_free()
 
 
 async def look_again(turn: Turn, moved: Moved) -> None:
@@ -114,8 +131,6 @@ async def look_again(turn: Turn, moved: Moved) -> None:
 async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, write: Write) -> Permit | Decided:
     """Commit the judgement and what it permits. This commit is the line: what comes later came too late."""
     attempt, boundary = turn.attempt, turn.attempt.boundary
-    if not wish.is_sent_again:  # that one was begun before the race ended
-        check_not_lost()
     judged = attempt.writer.draft(GateJudged(question=question, verdict=verdict), name=wish.name)
     ask, item = _used(question, turn)
     if wish.effect is None:

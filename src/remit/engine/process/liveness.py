@@ -11,13 +11,11 @@ chain, and from this process's own folder: no row of a database says where to lo
 Within one process a worker is a runtime. One that was closed is dead as soon as nothing that it
 sent may still happen: a plain function goes on in its thread, whoever stopped waiting for it.
 
-The lock is a POSIX record lock: a forked child does not inherit it, so a child that
-outlives its parent does not keep the parent alive.
+A forked child does not share the lock, so one that outlives its parent does not keep it alive.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import secrets
@@ -30,8 +28,8 @@ from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import IO
 
+from remit import locks
 from remit.errors import StoreRefused
 from remit.store.protocol import WorkerRow
 
@@ -57,8 +55,8 @@ class ProcessLock:
         self._noting = threading.Lock()
         self.path = folder / f"{self.pid}-{secrets.token_hex(6)}.lock"
         self._numbers = count(1)
-        self._file: IO[bytes] = self.path.open("xb")
-        fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        locks.hold(self._file)
 
     @classmethod
     def own(cls) -> ProcessLock:
@@ -128,7 +126,7 @@ def is_proven_dead(row: WorkerRow) -> bool:
     if name is None:
         return False
     if name[1] == own.path.stem:
-        return row.worker not in own.workers  # opening our own file, and closing it, would drop our lock
+        return row.worker not in own.workers
     return _is_free(own.path.with_name(f"{name[1]}.lock"))
 
 
@@ -162,11 +160,9 @@ def _prune(folder: Path) -> None:
 def _is_free(path: Path) -> bool:
     try:
         with open(path, "rb") as file:
-            # Shared, so that two who look at once don't take each other for the owner.
-            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return True
+            return not locks.is_held(file.fileno())
     except OSError:
-        return False  # held, or the file is gone or not ours to read: no proof
+        return False  # the file is gone, or not ours to read: no proof
 
 
 def _host() -> str:

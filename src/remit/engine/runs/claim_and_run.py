@@ -26,6 +26,7 @@ from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
 from remit.engine.runs.holding import held, is_unheard
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
+from remit.engine.runs.waiting import Stop, in_its_own_task
 from remit.engine.runs.watch import is_parked, until_free
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import MISFITS, is_closing
@@ -84,7 +85,9 @@ async def _try_attempt(
         if found.view.status in ENDED or (has_waited and is_parked(found)):
             return outcome_of(found.view, flow.result_codec)
         taken = await taker.take(found)
-    return await _hold_and_run(host, flow, taken) if isinstance(taken, Taken) else taken or Again()
+    if not isinstance(taken, Taken):
+        return taken or Again()
+    return await in_its_own_task(partial(_hold_and_run, host, flow, taken))
 
 
 async def _opened(host: Host, taker: Taker, flow: Flow[Any], order: Order) -> Taken | None:
@@ -106,8 +109,8 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
     check_order(found.view, flow, order)
 
 
-async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | Again:
-    """One attempt under a lease that was just granted."""
+async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken, stop: Stop) -> Outcome | Again:
+    """One attempt under a lease that was just granted, until its caller stops it."""
     run_key = taken.row.run_key
     started = AttemptStarted(
         contract=flow.terms.digest, dead=list(taken.dead), version=flow.contract.version, worker=host.worker
@@ -115,10 +118,11 @@ async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | 
     attempt: Attempt | None = None
     try:
         async with held(host, taken, started, main=main_task(flow)) as attempt:
+            stop.act = partial(attempt.halt, Again())
             turn = Turn(host, flow.terms, attempt)
             host.to_tell[run_key] = partial(notice, turn)
             try:
-                told = await begin(turn, is_new=taken.is_new) or await _run_flow(turn, flow)
+                told = await begin(turn, is_new=taken.is_new) or await _run_flow(turn, flow, stop)
             finally:
                 del host.to_tell[run_key]
     except MISFITS:
@@ -128,9 +132,8 @@ async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken) -> Outcome | 
     return Again() if await is_unheard(host, attempt) else told
 
 
-async def _run_flow(turn: Turn, flow: Flow[Any]) -> Outcome | Again:
+async def _run_flow(turn: Turn, flow: Flow[Any], stop: Stop) -> Outcome | Again:
     attempt = turn.attempt
-    cancelled_before = _times_cancelled()
     try:
         result = await call_flow(flow, Run(turn), _read_input(attempt, flow))
         attempt.check_open()
@@ -139,11 +142,13 @@ async def _run_flow(turn: Turn, flow: Flow[Any]) -> Outcome | Again:
             attempt.disagree(attempt.replay.left, ())
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
     except BaseException as exc:
+        if stop.was_called and attempt.closed_by is None:
+            raise asyncio.CancelledError from exc  # the run is given back as it is
         if is_closing(exc) or attempt.closed_by is not None or attempt.halted is not None:
             return await _halted(turn, exc)
         if isinstance(exc, Denied):
             return await deny(turn, exc)
-        if not isinstance(exc, Exception) and not _is_own_cancellation(exc, cancelled_before):
+        if not isinstance(exc, Exception | asyncio.CancelledError):
             raise
         error = await park(turn, flow.name, exc)
         if not isinstance(error, RemitError):
@@ -182,13 +187,3 @@ def _read_input(attempt: Attempt, flow: Flow[Any]) -> Any:
         return flow.input_codec.read(attempt.view.input, where=f"the input of run {attempt.run_id!r}")
     except ValueUnreadable as exc:
         attempt.lost(exc)
-
-
-def _times_cancelled() -> int:
-    task = asyncio.current_task()
-    return task.cancelling() if task is not None else 0
-
-
-def _is_own_cancellation(exc: BaseException, before: int) -> bool:
-    """Whether something inside the flow was cancelled and not the flow, which then failed like any other."""
-    return isinstance(exc, asyncio.CancelledError) and _times_cancelled() == before

@@ -4,6 +4,7 @@
 
 However the block ends, what the attempt began outside is seen through first, the lease is given
 back unless its last entry did that, and it is renewed no more. Calls that never began never do.
+Who is cancelled twice need not wait for that: it goes on behind them, while the loop does.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from remit.engine.process.host import Host
+from remit.engine.process.lease import Lease
 from remit.engine.process.taking import Taken
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed
@@ -54,8 +56,9 @@ async def held(
         try:
             await _see_through(attempt)
         finally:
-            attempt.close(exc)
-            await _hand_back(host, attempt)
+            if not attempt.in_flight:
+                attempt.close(exc)
+                await _hand_back(host, attempt)
         why = attempt.closed_by
         if isinstance(exc, AttemptClosed) and why is not None and why is not exc:
             raise why from why.__cause__  # a signal to the calls of a flow is no answer to the caller of a run
@@ -64,7 +67,12 @@ async def held(
         for task in hearing:
             task.cancel()
         attempt.unbegun.drop()
-        host.keeper.drop(lease)
+        if attempt.in_flight:
+            outlasting = asyncio.ensure_future(_outlast(host, attempt, lease))
+            host.outlasting.add(outlasting)
+            outlasting.add_done_callback(host.outlasting.discard)
+        else:
+            host.keeper.drop(lease)
 
 
 async def _hear(host: Host, run_key: int) -> None:
@@ -86,11 +94,21 @@ async def is_unheard(host: Host, attempt: Attempt) -> bool:
     return row is not None and row.run_key == attempt.lease.run_key and row.post_seq > attempt.post_seq
 
 
+async def _outlast(host: Host, attempt: Attempt, lease: Lease) -> None:
+    """Hold the run, for whoever does not wait, until what its turn began outside has come back and is settled."""
+    try:
+        await attempt.drain()
+        attempt.over()
+        await _hand_back(host, attempt)
+    finally:  # where the loop ends first the lease runs out by itself
+        host.keeper.drop(lease)
+
+
 async def _see_through(attempt: Attempt) -> None:
     """Whatever stopped the turn: what it began outside has come back before anybody else may hold the run.
 
     A request that is still on its way would land after others had looked whether it did. It is settled, or in doubt
-    where nothing can be written any more. Only a second cancellation, as when the loop ends, leaves it on its way;
+    where nothing can be written any more. Only a second cancellation, as when the loop ends, does not wait for it;
     and where the lease is lost, others hold the run already.
     """
     attempt.halt(Again())

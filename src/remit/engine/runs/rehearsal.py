@@ -23,6 +23,7 @@ from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
+from remit.engine.turn.due import check_heard, until_due
 from remit.engine.turn.halt import Again, Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -74,8 +75,8 @@ class _Rehearsal(Attempt):
 
     async def meet(self, wish: Wish) -> None:
         if self.unasked:
-            await self.until_due(wish)
-        self.check_heard(wish.name)
+            await until_due(self, wish)
+        check_heard(self, wish.name)
         effect = self.boundary.effects.get(wish.name)
         if effect is not None and effect.settled is not None and effect.state != "did_not_happen":
             return  # as somebody said what became of it: the flow is given that, and goes on

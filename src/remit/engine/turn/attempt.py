@@ -19,7 +19,8 @@ from typing import Any, NoReturn
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
 from remit.engine.turn.closing import MISFITS, AttemptClosed
-from remit.engine.turn.halt import Again, Ended, Halt, Parked
+from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
+from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost, has_lost
 from remit.engine.turn.replay import Replay
@@ -137,59 +138,22 @@ class Attempt:
         return wish.is_committed or (effect is not None and effect.settled is None)
 
     async def check_may_begin(self, name: str) -> None:
-        """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else.
-
-        Not before calls that were named beside it came to what is in doubt: those are asked about all the same.
-        """
+        """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
         if self.settles_for is None:
             return
         effect = self.boundary.effects.get(name)
         if effect is None or effect.settled is not None:
-            for pause in _MOMENT:
-                if not self._unseen():
-                    break
-                await asyncio.sleep(pause)
-                self.check_open()
+            await until_seen(self)
             self.stop(self.settles_for)
 
-    def _unseen(self) -> set[str]:
-        """Effects in doubt that no call of this turn sees to yet."""
-        return set(self.boundary.in_doubt) - {wish.name for wish in self.in_flight.values()}
-
     async def meet(self, wish: Wish) -> None:
-        """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed.
-
-        What was asked or intended before is asked for first: where the code comes to something new instead, the answer
-        to the old question would be lost, and with it perhaps a no.
-        """
+        """The flow came to the boundary with this wish, which the journal does not answer. Raises AttemptClosed."""
         await self.check_may_begin(wish.name)
         if self.unasked:
-            await self.until_due(wish)
-        self.check_heard(wish.name)
-
-    def check_heard(self, then: str) -> None:
-        """Raises AttemptClosed where the flow goes on to something new outside, and did not hear what it gave up."""
-        if self.let_go:
-            # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
-            # is awaited; the next turn finds it recorded and goes another way.
-            self.stop(Again())
-        unheard = unheard_of(self.view.calls, self.replay.unheard)
-        if unheard:
-            self.stop(parked_unheard(unheard, then))
-
-    async def until_due(self, wish: Wish) -> None:
-        """Let what was asked or intended before be come to. Raises AttemptClosed where this is something new."""
-        await self.until_asked()
-        if self.unasked and wish.name not in self.view.boundary.effects:
-            self.disagree(tuple(sorted(self.unasked)), (wish.name,))
-
-    async def until_asked(self) -> None:
-        """Give calls that were named side by side a moment to come to what was asked or intended before."""
-        for pause in _MOMENT:
-            if not self.unasked:
-                break
-            await asyncio.sleep(pause)
-            self.check_open()
+            await until_due(self, wish)
+        if self.in_flight:
+            await until_told(self)
+        check_heard(self, wish.name)
 
     def check_open(self) -> None:
         """Raises AttemptClosed where this turn is over, or its lease can't be relied on."""
@@ -393,7 +357,4 @@ class Attempt:
 
 
 _LATE_MANY = 100
-# Turns of the loop, and then a while, in which calls that were named side by side each come to their beginning.
-_MOMENT = (*[0.0] * 12, STILL_SECONDS)
-
 _OVER = Parked("repair", "attempt.ended", "The attempt had ended when this call came; nothing was written.")

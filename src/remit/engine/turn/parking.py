@@ -19,7 +19,7 @@ from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import URGENCY, Parked
 
 STILL_SECONDS = 0.05
-_HOPS = 12  # turns of the loop in which what was ready has its turn, tasks within tasks too
+HOPS = 12  # turns of the loop in which what was ready has its turn, tasks within tasks too
 
 
 @dataclass(slots=True)
@@ -115,7 +115,7 @@ class Parking:
     def _arm(self) -> None:
         if not self._is_armed:
             self._is_armed = True
-            self._look(self._moves, _HOPS, has_paused=False)
+            self._look(self._moves, HOPS, has_paused=False)
 
     def _look(self, moves: int, hops: int, has_paused: bool) -> None:
         loop = asyncio.get_running_loop()
@@ -129,7 +129,7 @@ class Parking:
             self._is_armed = False
             self._on_still(min((w.why for w in self._waiting), key=lambda why: URGENCY[why.waits_for]))
         else:
-            loop.call_later(0 if not is_still else STILL_SECONDS, self._look, self._moves, _HOPS, is_still)
+            loop.call_later(0 if not is_still else STILL_SECONDS, self._look, self._moves, HOPS, is_still)
 
     def _is_all_waiting(self) -> bool:
         return bool(self._waiting) and len(self._waiting) == self._open

@@ -27,7 +27,7 @@ _racing_for: contextvars.ContextVar[Contestant | None] = contextvars.ContextVar(
 
 
 def enter(calls: list[Awaitable[Any]]) -> tuple[list[asyncio.Future[Any]], list[Contestant]]:
-    """Begin all calls side by side, each with its mark. A future that is under way already has none of ours."""
+    """Begin all calls side by side, each with its mark."""
     tasks: list[asyncio.Future[Any]] = []
     marks: list[Contestant] = []
     outer = _racing_for.get()

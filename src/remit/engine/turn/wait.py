@@ -20,6 +20,7 @@ from typing import Any
 from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import give
+from remit.engine.turn.due import until_asked
 from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
 
@@ -47,13 +48,29 @@ def _check_calls(calls: Sequence[object]) -> None:
     for call in calls:
         if not inspect.isawaitable(call):
             for made in calls:
-                if inspect.iscoroutine(made):
-                    made.close()
+                _close(made)
             raise CallRefused(
                 f"{type(call).__name__} can't be awaited; no call of this gather or race began.",
                 code="call.not_awaitable",
                 hint="Pass calls one by one: `run.gather(run.step(a), run.step(b))`, or `run.gather(*calls)`.",
             )
+
+
+def _check_unbegun(calls: Sequence[Awaitable[Any]]) -> None:
+    """Raises CallRefused where a task is among them: what it began before bears no mark of this race."""
+    if any(isinstance(call, asyncio.Future) for call in calls):
+        for made in calls:
+            made.cancel() if isinstance(made, asyncio.Future) else _close(made)
+        raise CallRefused(
+            "A task is under way already and can't race; no other call of this race began, and it was cancelled.",
+            code="call.begun",
+            hint="Pass the call itself: `run.first(run.step(a), pay(run))`, and not `asyncio.create_task(...)`.",
+        )
+
+
+def _close(call: object) -> None:
+    if inspect.iscoroutine(call):
+        call.close()
 
 
 async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) -> Any:
@@ -62,6 +79,7 @@ async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) ->
         hint = "Give it the calls that race: `run.first(run.step(a), run.step(b))`."
         raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty", hint=hint)
     _check_calls(calls)
+    _check_unbegun(calls)
     finished: asyncio.Queue[int] = asyncio.Queue()
     tasks, marks = race.enter(list(calls))
     for position, task in enumerate(tasks):
@@ -75,7 +93,7 @@ async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) ->
             # What is recorded and left happened beside the race, for after it the journal would have its end.
             await attempt.replay.until_over(name)
             if attempt.unasked:
-                await attempt.until_asked()  # by a loser, whose question or doubt is come to before it is let go
+                await until_asked(attempt)  # by a loser, whose question or doubt is come to before it is let go
             attempt.check_open()
             race.check_not_lost()
             attempt.ride("RaceWon", write(RaceWon(of=len(tasks), winner=winner)), name=name)

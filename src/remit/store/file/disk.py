@@ -9,19 +9,18 @@ removes; a crash after it leaves the new one. The folder is synced as well, beca
 that only the cache knows is none. A file that somebody else changed or moved meanwhile is
 not overwritten.
 
-The lock is a POSIX record lock, which a forked child does not inherit. Such a lock does not
-keep two stores of one process apart, and closing any descriptor of the file drops it, so
-the process keeps a list of what it has open.
+The lock is the process's. Which stores it has open is a list beside it, for two of one process
+are told apart by that.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
 import threading
 from typing import NoReturn
 
+from remit import locks
 from remit.errors import CommitUnknown, Refused, StoreRefused, StoreUnavailable
 
 Signature = tuple[int, int, int, int]  # device, inode, time of change, size
@@ -110,7 +109,7 @@ class Disk:
 
     def release(self) -> None:
         """Let other processes have it. Not for a forked child: the lock is its parent's."""
-        os.close(self._lock_file)
+        locks.let_go(self._lock_file)
         with _open_lock:
             _open_here.pop(self.path, None)
 
@@ -155,15 +154,15 @@ def _take(path: str) -> int:
                 hint="Let Remit write to its folder.",
             ) from exc
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            locks.hold(descriptor)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, b"%d\n" % pid, 0)
-        except (BlockingIOError, PermissionError):
+        except BlockingIOError:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
             os.close(descriptor)
             _refuse_locked(path, f"process {holder}")
         except OSError as exc:
-            os.close(descriptor)
+            locks.let_go(descriptor)
             raise StoreRefused(f"{path} can't be locked: {exc.strerror}.", code="store.unwritable") from exc
         _open_here[path] = pid
         return descriptor

@@ -1,0 +1,73 @@
+"""Due: what a turn has to come to, or to hear, before a call begins anything new outside.
+
+until_due     what was asked or intended before is asked for first: where the code comes to something new
+              instead, the answer to the old question would be lost, and with it perhaps a no
+until_told    whoever was cancelled in this moment has its turn of the loop, and says what it gave up
+check_heard   what the flow gave up is heard first
+until_seen    a turn that only settles what is in doubt lets all of that be come to
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+from remit.engine.turn.halt import Again
+from remit.engine.turn.parking import HOPS, STILL_SECONDS
+from remit.engine.turn.unheard import parked_unheard, unheard_of
+from remit.engine.turn.wish import Wish
+
+if TYPE_CHECKING:
+    from remit.engine.turn.attempt import Attempt
+
+# Turns of the loop, and then a while, in which calls that were named side by side each come to their beginning.
+_MOMENT = (*[0.0] * HOPS, STILL_SECONDS)
+
+
+async def until_due(attempt: Attempt, wish: Wish) -> None:
+    """Let what was asked or intended before be come to. Raises AttemptClosed where this is something new."""
+    await until_asked(attempt)
+    if attempt.unasked and wish.name not in attempt.boundary.effects:
+        attempt.disagree(tuple(sorted(attempt.unasked)), (wish.name,))
+
+
+async def until_asked(attempt: Attempt) -> None:
+    """Give calls that were named side by side a moment to come to what was asked or intended before."""
+    async for _ in _moment(attempt):
+        if not attempt.unasked:
+            break
+
+
+async def until_seen(attempt: Attempt) -> None:
+    """The same to calls that come to what is in doubt: it is asked about, whatever else comes first."""
+    async for _ in _moment(attempt):
+        if not set(attempt.boundary.in_doubt) - {wish.name for wish in attempt.in_flight.values()}:
+            break
+
+
+async def until_told(attempt: Attempt) -> None:
+    """Let calls that were cancelled just now say so: a task hears of that when it has its next turn."""
+    for _ in range(HOPS):
+        if attempt.let_go or not attempt.in_flight:
+            break
+        await asyncio.sleep(0)
+
+
+def check_heard(attempt: Attempt, then: str) -> None:
+    """Raises AttemptClosed where the flow goes on to something new outside, and did not hear what it gave up."""
+    if attempt.let_go:
+        # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
+        # is awaited; the next turn finds it recorded and goes another way.
+        attempt.stop(Again())
+    unheard = unheard_of(attempt.view.calls, attempt.replay.unheard)
+    if unheard:
+        attempt.stop(parked_unheard(unheard, then))
+
+
+async def _moment(attempt: Attempt) -> AsyncIterator[None]:
+    """Raises AttemptClosed where the turn ended meanwhile."""
+    for pause in _MOMENT:
+        yield
+        await asyncio.sleep(pause)
+        attempt.check_open()

@@ -1,0 +1,201 @@
+"""A caller of a run that goes away: the turn is over before its flow hears of that, and nothing acts on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.till import OPEN, Order, Till, find_out, kinds_of
+
+Going = Callable[[Awaitable[Any], asyncio.Event], Awaitable[None]]
+
+
+class Stay:
+    """Books, asks the price, and pays. Whatever ends the asking makes it cancel the booking."""
+
+    def __init__(self, *, swallows: bool = False) -> None:
+        self.hotel, self.bank = Till(), Till()
+        self.is_asking, self.may_answer = asyncio.Event(), asyncio.Event()
+        book, cancel, pay = self.hotel.effect("book"), self.hotel.effect("cancel"), self.bank.effect()
+
+        @remit.step
+        async def price() -> int:
+            self.is_asking.set()
+            await self.may_answer.wait()
+            return 100
+
+        @remit.flow(contract=OPEN, name="stay")
+        async def stay(run: remit.Run) -> str:
+            await run.effect(book, Order())
+            try:
+                await run.step(price)
+            except BaseException:
+                await run.effect(cancel, Order())
+                if swallows:
+                    return "not booked"
+                raise
+            await run.effect(pay, Order())
+            return "booked"
+
+        self.flow = stay
+
+
+async def time_out(going: Awaitable[Any], begun: asyncio.Event) -> None:
+    async def when_begun() -> None:
+        await begun.wait()
+        scope.reschedule(0)
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(None) as scope:
+            beside = asyncio.ensure_future(when_begun())
+            await going
+    await beside
+
+
+async def cancel(going: Awaitable[Any], begun: asyncio.Event) -> None:
+    task = asyncio.ensure_future(going)
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def fail_beside(going: Awaitable[Any], begun: asyncio.Event) -> None:
+    """Another task of its group fails."""
+
+    async def fail() -> None:
+        await begun.wait()
+        raise OSError("no")
+
+    async def go() -> None:
+        await going
+
+    with pytest.raises(ExceptionGroup):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(go())
+            group.create_task(fail())
+
+
+@pytest.mark.parametrize("swallows", [False, True], ids=["raises on", "swallows"])
+@pytest.mark.parametrize("go_away", [time_out, cancel, fail_beside])
+async def test_a_caller_who_goes_away_makes_its_flow_do_nothing(
+    go_away: Going, swallows: bool, storage: Storage
+):  # proves: RUN-5, RUN-15, FX-1
+    stay = Stay(swallows=swallows)
+    async with storage.open() as rt:
+        await go_away(rt.run(stay.flow, id="r"), stay.is_asking)
+        assert (len(stay.hotel.arrived), (await rt.why("r")).status) == (1, "running")
+
+        stay.may_answer.set()
+        assert (await rt.run(stay.flow, id="r")).value == "booked"
+    assert (len(stay.hotel.arrived), stay.bank.times) == (1, [1])
+
+
+def test_a_loop_that_ends_under_a_run_makes_its_flow_do_nothing(database: Storage):  # proves: RUN-5, RUN-15, FX-1
+    """`asyncio.run` cancels every task that is left, in whatever order: the flow's own too."""
+    stay = Stay()
+
+    async def leave() -> None:
+        async def go() -> None:
+            async with database.open() as rt:
+                await rt.run(stay.flow, id="r")
+
+        left.append(asyncio.ensure_future(go()))
+        await stay.is_asking.wait()
+
+    left: list[asyncio.Task[None]] = []
+    asyncio.run(leave())
+    assert left[0].cancelled() and len(stay.hotel.arrived) == 1
+
+    async def go_on() -> None:
+        stay.may_answer = asyncio.Event()
+        stay.may_answer.set()
+        async with database.open() as rt:
+            assert (await rt.run(stay.flow, id="r")).value == "booked"
+
+    asyncio.run(go_on())
+    assert (len(stay.hotel.arrived), stay.bank.times) == (1, [1])
+
+
+async def test_a_payment_that_is_under_way_when_the_caller_goes_away_is_no_other_answer(
+    storage: Storage,
+):  # proves: RUN-15, FX-10
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> str:
+        try:
+            await run.effect(pay, Order())
+        except asyncio.CancelledError:
+            return "not paid"
+        return "paid"
+
+    async with storage.open() as rt:
+        task = asyncio.ensure_future(rt.run(flow, id="r"))
+        await till.is_held.wait()
+        task.cancel()
+        till.let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await rt.run(flow, id="r")).value == "paid"
+    assert till.times == [1]
+
+
+async def test_who_is_cancelled_twice_does_not_wait_and_the_run_is_held_until_its_call_is_over(
+    database: Storage,
+):  # proves: FX-2, FX-12
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> str:
+        return str((await run.effect(pay, Order())).number)
+
+    async with database.open() as rt, database.open() as other:
+        task = asyncio.ensure_future(rt.run(flow, id="r"))
+        await till.is_held.wait()
+        for _ in range(2):
+            task.cancel()
+            for _ in range(10):  # until the flow heard of it
+                await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        with pytest.raises(remit.Refused) as refused:
+            await find_out(other, "r", "did_not_happen")
+        assert refused.value.code == "doubt.under_way"
+        with pytest.raises(remit.LeaseHeld):
+            await other.run(flow, id="r", wait=False)
+
+        till.let_go.set()
+        while rt._ready().outlasting:
+            await asyncio.wait(rt._ready().outlasting)
+        assert (await other.resume("r", flow)).value == "1"
+        assert (await kinds_of(other, "r")).count("EffectSettled") == 1
+    assert till.times == [1]
+
+
+async def test_a_flow_that_cancels_itself_is_no_caller_who_went_away(storage: Storage):  # proves: RUN-15
+    """As a task group does whose member failed, and leaves behind that it did."""
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        await run.approve("terms", {"x": 1}, roles={"boss"}, within=timedelta(hours=1))
+
+    async with storage.open() as rt:
+        outcome = await rt.run(flow, id="r")
+        assert (outcome.status, outcome.waits_for) == ("waiting", "approval")
