@@ -248,6 +248,27 @@ async def test_a_doubt_that_only_a_person_can_end_stands_dry(storage: Storage): 
         await rt.run(flow, id="r")
         judged = await rt.judge("r", flow)
         assert (judged.call, judged.verdict.code, judged.first) == ("pay", "duplicates_in_doubt", ())
+        assert judged.waits == "It has to be known first whether pay happened."
+
+
+@pytest.mark.parametrize("why", ["policy_forbids", "cancelled"])
+async def test_a_doubt_that_would_be_sent_again_and_may_not_be_is_said_to_stand(
+    why: str, storage: Storage
+):  # proves: RUN-17, GATE-9
+    bank = Bank()
+    flow = paying(bank.pays(doubt="resend", sink="dedupes"))
+    async with storage.open() as rt:
+        await rt.run(flow, id="r")
+        calls = bank.calls
+        if why == "cancelled":
+            await rt.cancel("r", by="user:ops")
+        else:
+            await rt.set_policy({"version": "1", "forbid": ["pay"]}, by="user:ops")
+        judged = await rt.judge("r", flow)
+        assert (judged.call, judged.verdict.code, judged.first) == ("pay", why, ())
+        assert judged.waits == "It has to be known first whether pay happened."
+        assert (await rt.resume("r", flow)).status == "in_doubt"
+        assert bank.calls == calls
 
 
 async def test_what_did_not_happen_and_is_called_again_is_judged_dry_as_that(storage: Storage):  # proves: GATE-9

@@ -33,7 +33,8 @@ class Judged:
     """A verdict with its question. call: the boundary call that comes next; "" for a plain resume.
 
     first: what a turn does before it asks this, in words: settles what somebody said, sends again, asks outside.
-    waits: why a turn that the gate lets go on stops all the same before anything new, in words; "" where it does not.
+    waits: why a turn stops before anything new, or does not end the run yet, in words; "" where it does not: what the
+    flow gave up has to be heard, or a doubt has to be known first.
     """
 
     run: str
@@ -75,10 +76,16 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
             raise rehearsed.stopped
         waits = rehearsed.waits if may_go_on else ""
         return Judged(view.identity.run, "", plain, judge(plain), tuple(first), waits)
-    if may_go_on:
-        first += _ends_doubt(turn, wish)
+    first += _asked_outside(turn, wish)
+    wish.is_sent_again = may_go_on and _is_due_again(turn, wish)
     question = await _asked(turn, wish)
-    return Judged(view.identity.run, wish.name, question, judge(question), tuple(first))
+    verdict = judge(question)
+    waits = ""
+    if verdict.decision == "resume":
+        first += [f"{wish.name} is sent again under its key"] if wish.is_sent_again else []
+    elif doubts := turn.attempt.boundary.in_doubt:
+        waits = f"It has to be known first whether {', '.join(doubts)} happened."
+    return Judged(view.identity.run, wish.name, question, verdict, tuple(first), waits)
 
 
 async def _asked(turn: Turn, wish: Wish) -> Question:
@@ -89,12 +96,14 @@ async def _asked(turn: Turn, wish: Wish) -> Question:
         return await question_of(turn, wish)
 
 
-def _ends_doubt(turn: Turn, wish: Wish) -> list[str]:
-    """How a turn goes about the doubt about this very call, if there is one; the wish is then what it judges."""
+def _asked_outside(turn: Turn, wish: Wish) -> list[str]:
+    """Whom a turn asks about a doubt about this very call, if there is one and it asks."""
     effect = turn.attempt.boundary.effects.get(wish.name)
-    if effect is None or effect.settled is not None:
-        return []
-    if is_due_again(turn, wish, effect):
-        wish.is_sent_again = True
-        return [f"{wish.name} is sent again under its key"]
-    return [f"the other side is asked whether {wish.name} happened"] if is_probed(wish, effect) else []
+    is_asked = effect is not None and effect.settled is None and is_probed(wish, effect)
+    return [f"the other side is asked whether {wish.name} happened"] if is_asked else []
+
+
+def _is_due_again(turn: Turn, wish: Wish) -> bool:
+    """Whether a doubt about this very call is one that its rule sends again; the wish is then what is judged."""
+    effect = turn.attempt.boundary.effects.get(wish.name)
+    return effect is not None and effect.settled is None and is_due_again(turn, wish, effect)
