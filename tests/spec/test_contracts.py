@@ -321,6 +321,38 @@ def test_toml_that_is_not_understood_is_refused_at_its_place(line: str, code: st
     assert place in refused.value.message.replace("1 day, 1:00", "25:00")
 
 
+@pytest.mark.parametrize("given", ["quote", b"quote", 5, None, ["quote", 5]])
+async def test_what_a_call_rests_on_is_several_names_and_no_text(given: Any):  # proves: GATE-7
+    called: list[int] = []
+
+    @remit.effect
+    async def pay(request: int, *, key: str) -> str:
+        called.append(request)
+        return "paid"
+
+    @remit.transaction
+    def book(connection: Any, request: int) -> str:
+        return "booked"
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def flow(run: remit.Run) -> list[str]:
+        calls = (
+            lambda: run.effect(pay, 1, rests_on=given),
+            lambda: run.transact(book, 1, rests_on=given),
+            lambda: run.approve("terms", 1, roles={"lead"}, within=timedelta(hours=1), rests_on=given),
+        )
+        codes = []
+        for call in calls:
+            with pytest.raises(remit.DeclarationRefused) as refused:
+                call()
+            codes.append(refused.value.code)
+        return codes
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(flow, id="r")).value == ["contract.evidence"] * 3
+    assert not called
+
+
 def test_toml_must_say_who_may_resume_as_code_must():  # proves: GATE-7
     for text, code in [('version="1"', "resume"), ('version="1"\nresume="buyer"', "resume"), ("", "version")]:
         with pytest.raises(remit.DeclarationRefused) as refused:

@@ -55,7 +55,7 @@ class Approval:
     quorum: int = 1
 
     def __post_init__(self) -> None:
-        roles = _names("approval", "roles", self.roles)
+        roles = several_names("approval", "roles", self.roles)
         if not roles:
             raise _approval("it names no role whose holders may decide")
         if fault := next(filter(None, map(role_fault, roles)), ""):
@@ -68,7 +68,7 @@ class Approval:
             raise _approval("`when` is a function of one argument, the request, which says whether approval is needed")
         if not isinstance(self.alone, bool):
             raise _approval("`alone` is True or False")
-        immaterial = _names("approval", "immaterial", self.immaterial)
+        immaterial = several_names("approval", "immaterial", self.immaterial)
         if fault := next(filter(None, map(path_fault, immaterial)), ""):
             raise _approval(f"immaterial: {fault}")
         if type(self.quorum) is not int or self.quorum < 1:
@@ -139,7 +139,7 @@ class Rule:
     def __post_init__(self) -> None:
         if self.approval is not None and not isinstance(self.approval, Approval):
             raise _approval(f"it is an Approval or None, not {type(self.approval).__name__}")
-        evidence = _names("evidence", "evidence", self.evidence)
+        evidence = several_names("evidence", "evidence", self.evidence)
         for name in evidence:
             check_evidence(name)
         if self.still_wanted is not None and not takes(self.still_wanted, None):
@@ -219,19 +219,19 @@ def refused(part: str, what: str, *, code: str) -> DeclarationRefused:
     return DeclarationRefused(f"The contract's {part} can't be declared: {what}.", code=code)
 
 
-def _approval(what: str) -> DeclarationRefused:
-    return refused("approval", what, code="contract.approval")
-
-
-def _ceiling(what: str) -> DeclarationRefused:
-    return refused("ceiling", what, code="contract.ceiling")
-
-
-def _names(part: str, field: str, given: object) -> tuple[str, ...]:
-    """Several names, in order and once each. Text alone would fall apart into letters."""
+def several_names(part: str, field: str, given: object) -> tuple[str, ...]:
+    """Several names, in order and once each. Raises DeclarationRefused: text alone would fall apart into letters."""
     code = "contract.evidence" if part == "evidence" else "contract.approval"
     if isinstance(given, (str, bytes)) or not isinstance(given, Collection):
         raise refused(part, f"`{field}` is several names, not {type(given).__name__}", code=code)
     if wrong := [each for each in given if not isinstance(each, str)]:
         raise refused(part, f"`{field}` has {wrong[0]!a}, which is no text", code=code)
     return tuple(sorted({str.__str__(each) for each in given}))
+
+
+def _approval(what: str) -> DeclarationRefused:
+    return refused("approval", what, code="contract.approval")
+
+
+def _ceiling(what: str) -> DeclarationRefused:
+    return refused("ceiling", what, code="contract.ceiling")

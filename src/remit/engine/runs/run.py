@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any, ParamSpec, Protocol, TypeVar
 from uuid import UUID
 
-from remit.authority.rule import Approval
+from remit.authority.rule import Approval, several_names
 from remit.engine.boundary import approve, effect, evidence, transaction
 from remit.engine.boundary.approve import Yes
 from remit.engine.declared.flow import step_of
@@ -95,7 +95,7 @@ class Run:
         """Reach the outside world, behind the gate: `await run.effect(place_order, order, rests_on=["quote"])`.
 
         fn: a `@remit.effect`. request: what it is called with; its bytes are what is judged, approved and executed.
-        rests_on: names of `run.evidence` that must hold, besides those that the contract demands.
+        rests_on: names of `run.evidence` that must hold, besides those that the contract demands; not one text.
         Raises EffectDeclined, EffectDidNotHappen (both EffectFailed), Denied (a person said no) and Conflict (its
         business is another run's), which the flow may catch; ValueRefused, NameAmbiguous, CallRefused.
         """
@@ -207,8 +207,8 @@ class Run:
         return self._at_once(made)
 
     def _rests_on(self, names: Collection[str]) -> RestsOn:
-        """What is stated at this moment, in which the call is named."""
-        return RestsOn(tuple(names), self._turn.stated.count)
+        """What is stated at this moment, in which the call is named. Raises DeclarationRefused `contract.evidence`."""
+        return RestsOn(several_names("evidence", "rests_on", names), self._turn.stated.count)
 
     def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         self._attempt.unbegun.made(name, call)
