@@ -63,6 +63,7 @@ READ = {
     ("engine/turn/unbegun.py", "Unbegun.begin"),
     ("engine/turn/unbegun.py", "Unbegun.made"),
     ("engine/turn/unheard.py", "unheard_of"),
+    ("authority/rule.py", "several_names"),
     ("engine/turn/wish.py", "Wish.declared"),
     ("engine/turn/race.py", "has_lost"),
     ("engine/turn/writer.py", "JournalWriter.now"),
