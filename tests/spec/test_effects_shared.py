@@ -114,6 +114,38 @@ async def test_a_recorded_conflict_is_one_about_its_business_and_no_other(storag
         assert (await rt.run(careful, 5, id="s")).value == "idempotency.conflict"
 
 
+@pytest.mark.parametrize("said", ["approve", "deny", ""], ids=["approved", "denied", "open"])
+async def test_a_conflict_voids_the_question_whatever_was_said_to_it(
+    said: Any, storage: Storage
+):  # proves: FX-8, APR-1
+    """Its call is over: no answer to the question can be heard any more, and no list has it."""
+    till, payee = Till(), ["acme"]
+    pay = till.effect(**BY_INVOICE)
+    asks = remit.Rule(approval=remit.Approval({"lead"}, timedelta(hours=8)))
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": asks}), name="careful")
+    async def careful(run: remit.Run) -> None:
+        try:
+            await run.effect(pay, Order(payee=payee[0]))
+        except remit.Conflict:
+            await run.approve("what now", 1, roles={"lead"}, within=timedelta(hours=8))
+
+    async with storage.open() as rt:
+        await rt.grant("user:lee", "lead", by="user:root")
+        await rt.run(careful, id="s")
+        (ask,) = await rt.inbox()
+        if said:
+            await rt.decide(ask.id, said, by="user:lee", seen=ask.version)
+        await rt.run(paying(pay), id="r")
+        payee[0] = "another" if said == "deny" else payee[0]  # to which nobody said no
+        assert (await rt.run(careful, id="s")).waits_for == "approval"
+        assert (await rt.ask(ask.id)).state == "void"
+        assert [each.call for each in await rt.inbox()] == ["what now"]
+        assert [each.call for each in await rt.voided_by({"version": "9"})] == ["what now"]
+        assert await rt.verify("s") is None
+    assert till.calls == {"i-1": 1}
+
+
 async def test_of_two_runs_that_do_one_business_at_once_one_does_it(storage: Storage):  # proves: FX-8
     till = Till()
     flow = paying(till.effect(**BY_INVOICE))

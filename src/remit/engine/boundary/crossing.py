@@ -270,8 +270,9 @@ def _abandoned(turn: Turn, judged: GateJudged, words: str, name: str | None = No
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:
     """Record that the answer to this call is no; the error for the flow."""
     answer, crossing = judged.question.answer, judged.question.effect
-    void, closed = _unneeded(turn, wish, "" if answer is None else answer.ask)
-    if judged.verdict.code == "denied" and answer is not None:
+    is_denied = judged.verdict.code == "denied"
+    void, closed = _unneeded(turn, wish, answer.ask if is_denied and answer is not None else "")
+    if is_denied and answer is not None:
         decided = turn.attempt.boundary.asks[answer.ask].decided
         assert decided is not None
         refused = EffectRefused(ask=answer.ask, code="approval.denied", item=decided.item)
