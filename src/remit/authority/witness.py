@@ -5,7 +5,9 @@
 
 "It did not happen" is as good as a yes to a second call, so whoever says so is held to what a yes is
 held to, when they say it and again when their word is taken up: a person whom the directory knows,
-none of those for whom the run acts, and with a role of each rule that asked for a yes. A word whose
+none of those for whom the run acts, and with a role of each rule that asked for a yes. Of a call
+that was sent again, each sending may be the one that happened: they are held to the rules of all of
+them, and to who held the roles before the first. A word whose
 speaker lost the role or the account since is lost for good, as a yes is: what is given back to them
 lets them say it anew.
 """
@@ -18,6 +20,7 @@ from remit.authority.directory import Authority
 from remit.authority.gate import is_high
 from remit.errors import Refused
 from remit.facts.calls import EffectView, Resolved
+from remit.facts.judgement import Need
 from remit.facts.kinds import RunOpened
 
 
@@ -57,8 +60,7 @@ def _of_person(authority: Authority, by: str) -> Refused | None:
 
 
 def _of_self(authority: Authority, opened: RunOpened, effect: EffectView, by: str) -> Refused | None:
-    needs = effect.judged.question.needs
-    if needs and all(need.alone for need in needs):
+    if all(terms.needs and all(need.alone for need in terms.needs) for terms in effect.terms):
         return None  # where they may approve themselves, they may say this
     person = authority.person_of(by)
     if person not in [authority.person_of(p) for p in (opened.by, opened.behalf) if p is not None]:
@@ -71,8 +73,8 @@ def _of_self(authority: Authority, opened: RunOpened, effect: EffectView, by: st
 
 
 def _of_roles(authority: Authority, opened: RunOpened, effect: EffectView, by: str) -> Refused | None:
-    question, held = effect.judged.question, authority.who(by).roles
-    for need in question.needs:
+    held = authority.who(by).roles
+    for need in _needs(effect):
         if not any(role in held for role in need.roles):
             one = " or ".join(need.roles)
             return Refused(
@@ -81,7 +83,7 @@ def _of_roles(authority: Authority, opened: RunOpened, effect: EffectView, by: s
                 hint=f"A holder of {one} says what they found out; `remit who` names them.",
             )
     # At high risk nobody is made a witness after the matter, while there is one from before it.
-    if not is_high(question.risk) or _is_senior(authority, effect, by):
+    if not any(is_high(terms.risk) for terms in effect.terms) or _is_senior(authority, effect, by):
         return None
     seniors = [who for who in sorted(authority.directory) if _may_as_senior(authority, opened, effect, who)]
     if not seniors:
@@ -94,16 +96,21 @@ def _of_roles(authority: Authority, opened: RunOpened, effect: EffectView, by: s
 
 
 def _is_senior(authority: Authority, effect: EffectView, by: str) -> bool:
-    """Whether they held a role that serves each rule that asked for a yes since before the effect was intended."""
-    return _serves_since(authority, effect, by, effect.intended.authority)
+    """Whether they held a role that serves each rule that asked for a yes since before it was first intended."""
+    return _serves_since(authority, effect, by, effect.authority)
 
 
 def _serves_since(authority: Authority, effect: EffectView, by: str, version: int) -> bool:
     """Whether they hold, without a break since this version, a role that serves each rule that asked for a yes."""
     return all(
         any((authority.granted_at(by, role) or version + 1) <= version for role in need.roles)
-        for need in effect.judged.question.needs
+        for need in _needs(effect)
     )
+
+
+def _needs(effect: EffectView) -> list[Need]:
+    """What each of its sendings was asked a yes by."""
+    return [need for terms in effect.terms for need in terms.needs]
 
 
 def _may_as_senior(authority: Authority, opened: RunOpened, effect: EffectView, by: str) -> bool:

@@ -8,6 +8,7 @@ leave a journal that folds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -26,6 +27,7 @@ from remit.facts.kinds import (
     EffectSettled,
     EvidenceTaken,
     GateJudged,
+    Reservation,
     write,
 )
 from remit.facts.machine import BOUNDARY_KINDS
@@ -114,7 +116,7 @@ class Boundary:
     def reserved(self, scope: str, *, without: str) -> int:
         """What this run's effects took of a ceiling, but for one call: of those that happened, or may have."""
         own = self.effects.get(without)
-        taken = own.intended.reserved if own is not None and own.may_have_happened else ()
+        taken = own.reserved if own is not None and own.may_have_happened else ()
         return self._reserved.get(scope, 0) - sum(each.amount for each in taken if each.scope == scope)
 
     def evidence_with(self, digest: str) -> tuple[bytes, EvidenceTaken] | None:
@@ -201,25 +203,29 @@ class Boundary:
         if before is not None and before.intended.key != fact.key:
             raise Illegal("an effect is intended again under another key")
         same = before if before is not None and (before.settled is None or before.settled.goes_on) else None
-        is_resent = before is not None and before.settled is None and before.intended.ask == fact.ask
-        if fact.ask and not is_resent:
+        doubt = before if before is not None and before.settled is None else None
+        if fact.ask and (doubt is None or doubt.intended.ask != fact.ask):
             self._use(fact.ask, fact.item, header.name)
-        if before is not None and before.settled is None:
-            self._reserve(before.intended, -1)
-        self._reserve(fact, 1)
+        if doubt is not None:
+            self._reserve(doubt, -1)
         self._in_doubt[header.name] = None
-        self.effects[header.name] = EffectView(
+        view = self.effects[header.name] = EffectView(
             name=header.name,
             intended=fact,
             intention=entry.hash,
             at=header.at,
             begun=header.seq if same is None else same.begun,
-            attempts=(*(before.attempts if before is not None and before.settled is None else ()), header.epoch),
+            attempts=(*(() if doubt is None else doubt.attempts), header.epoch),
+            authority=fact.authority if doubt is None else doubt.authority,
+            businesses=_businesses(doubt, fact),
+            reserved=_most(() if doubt is None else doubt.reserved, fact.reserved),
             judgement=write(permitted),
             request=entry.value,
             salt=entry.salt,
+            terms_before=() if doubt is None else tuple(doubt.terms),
             calls=1 if before is None else before.calls + 1,
         )
+        self._reserve(view, 1)
 
     def _settle(self, entry: Read, fact: EffectSettled) -> None:
         effect = self.effects.get(entry.header.name or "")
@@ -232,12 +238,12 @@ class Boundary:
         effect.settled, effect.outcome = fact, entry.value
         del self._in_doubt[effect.name]
         if fact.state != "ok":
-            self._reserve(effect.intended, -1)
+            self._reserve(effect, -1)
         if fact.state == "did_not_happen" and effect.intended.ask:
             self.asks[effect.intended.ask].used_by = ""  # given back
 
-    def _reserve(self, intended: EffectIntended, sign: Literal[1, -1]) -> None:
-        for taken in intended.reserved:
+    def _reserve(self, effect: EffectView, sign: Literal[1, -1]) -> None:
+        for taken in effect.reserved:
             self._reserved[taken.scope] = self._reserved.get(taken.scope, 0) + sign * taken.amount
 
     def _refuse(self, name: str | None, fact: EffectRefused) -> None:
@@ -304,3 +310,18 @@ class Boundary:
         elif known is None:  # else this turn stated it, and may have stated it anew since
             name = fact.evidence
             self.state(EvidenceView(name, header.name, entry.salt, digest, digest, entry.value, fact, header.epoch))
+
+
+def _businesses(doubt: EffectView | None, fact: EffectIntended) -> tuple[str, ...]:
+    """The business keys that a call holds: what was sent before under another one may still land."""
+    held = () if doubt is None else doubt.businesses
+    return held if fact.business in ("", *held) else (*held, fact.business)
+
+
+def _most(held: Sequence[Reservation], taken: Sequence[Reservation]) -> tuple[Reservation, ...]:
+    """Of each scope the larger: one that is sent again under its key is one payment, whichever sending lands."""
+    most = {each.scope: each for each in held}
+    for each in taken:
+        if each.scope not in most or most[each.scope].amount < each.amount:
+            most[each.scope] = each
+    return tuple(most[scope] for scope in sorted(most))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from remit.canonical import Form
+from remit.facts.judgement import Need
 from remit.facts.kinds import (
     ApprovalAsked,
     ApprovalDecided,
@@ -17,6 +18,7 @@ from remit.facts.kinds import (
     EffectSettled,
     EvidenceTaken,
     GateJudged,
+    Reservation,
 )
 
 _JUDGED = Form(GateJudged)
@@ -25,9 +27,21 @@ EffectState = Literal["in_doubt", "ok", "failed", "did_not_happen"]
 AskState = Literal["open", "approved", "denied", "void", "used"]
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What one sending was let pass under. Who says what became of it is held to that."""
+
+    risk: str
+    needs: list[Need]
+
+
 @dataclass(slots=True)
 class EffectView:
-    """One call of an effect. Until its call returned, `in_doubt` is what a reader of the journal must call it."""
+    """One call of an effect. Until its call returned, `in_doubt` is what a reader of the journal must call it.
+
+    What is sent again while it is in doubt is one call of several sendings, and each of them may still land. So what
+    the call holds, and what a witness of it is held to, is what any of them took and was judged under.
+    """
 
     name: str
     intended: EffectIntended  # the newest; a resent call has several under one key
@@ -35,9 +49,13 @@ class EffectView:
     at: int  # microseconds UTC
     begun: int  # seq of the first intention of this call: one that is sent again goes on, and does not begin
     attempts: tuple[int, ...]  # epochs of the attempts that called since it was settled last, in order
+    authority: int  # version that the first of these judges saw
+    businesses: tuple[str, ...]  # digests of the business keys that it holds
+    reserved: tuple[Reservation, ...]  # by scope, in order: of each the most that a sending took
     judgement: bytes  # body of the GateJudged before it: of thousands of effects one is looked at, if any
     request: bytes
     salt: bytes
+    terms_before: tuple[Terms, ...] = ()  # of its earlier sendings
     calls: int = 1  # intentions so far
     settled: EffectSettled | None = None
     outcome: bytes | None = None
@@ -53,12 +71,19 @@ class EffectView:
         return _JUDGED.read(self.judgement)
 
     @property
+    def terms(self) -> list[Terms]:
+        """What its sendings were let pass under, each once."""
+        question = self.judged.question
+        newest = Terms(question.risk, question.needs)
+        return [*(terms for terms in self.terms_before if terms != newest), newest]
+
+    @property
     def state(self) -> EffectState:
         return "in_doubt" if self.settled is None else self.settled.state
 
     @property
     def may_have_happened(self) -> bool:
-        """Whether it happened, or nobody knows: what it took of a ceiling is taken, and its business key is held."""
+        """Whether it happened, or nobody knows: what it took of ceilings is taken, and its business keys are held."""
         return self.state in ("ok", "in_doubt")
 
 

@@ -78,9 +78,17 @@ class Tale:
         return next(reversed(self.all("EffectIntended", call)), None)
 
     def reserved(self, call: str, *, is_any: bool = False) -> list[dict[str, Any]]:
-        """What the newest intention took of ceilings; is_any: what any of them took."""
-        rows = self.all("EffectIntended", call)
-        return [taken for row in (rows if is_any else rows[-1:]) for taken in row.body.get("reserved", [])]
+        """What a call took of ceilings with all that it sent since it was settled last; is_any: with all at all."""
+        held: dict[str, dict[str, Any]] = {}
+        is_in_doubt = False
+        for row in self.main:
+            if row.name == call and row.kind == "EffectIntended":
+                held = held if is_in_doubt or is_any else {}
+                for taken in row.body.get("reserved", []):
+                    held[taken["scope"]] = max(taken, held.get(taken["scope"], taken), key=lambda one: one["amount"])
+            if row.name == call and row.kind in ("EffectIntended", "EffectSettled"):
+                is_in_doubt = row.kind == "EffectIntended"
+        return list(held.values())
 
     @property
     def doubts(self) -> list[str]:

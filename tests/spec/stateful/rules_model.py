@@ -87,7 +87,7 @@ class Rules:
     used: dict[str, tuple[str, str]] = field(default_factory=dict)
     rows: dict[str, list[Row]] = field(default_factory=dict)
     under_way: set[tuple[str, str]] = field(default_factory=set)  # called in this turn, and not known to be lost
-    taken: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # scopes of a call's newest intention
+    taken: dict[tuple[str, str], set[str]] = field(default_factory=dict)  # scopes of all that a call sent
 
     def tale(self, run: str) -> Tale:
         return Tale(run, "", tuple(self.rows.get(run, ())), ())

@@ -258,6 +258,7 @@ class Office:
         if run not in self.law.errands:
             return
         law = self.law
+        before = law.tale(run)
         law.rows[run] = [*law.rows[run], *rows]
         for row, why, needs, until, more in self.before.pop(id(rows)):
             call = row.name or ""
@@ -274,7 +275,8 @@ class Office:
             if row.kind == "EffectIntended":
                 self.commits[row.body["key"]] = Commit(run, call, row.value, until)
                 law.under_way.add((run, call))
-                law.taken[run, call] = more
+                held = law.taken[run, call] if before.state(call) == "in_doubt" else set()
+                law.taken[run, call] = held | more
                 if {taken["scope"] for taken in row.body.get("reserved", [])} != more:
                     self.wrong.append(f"{call} of {run} took of {row.body.get('reserved')}, not of {more}")
         for row in rows:

@@ -42,7 +42,7 @@ from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
 from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
-from remit.store.marks import CloseAsk, FreeKey, Mark, Reserve, TakeKey, Unreserve
+from remit.store.marks import CloseAsk, Mark, Reserve, TakeKey
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
@@ -194,21 +194,21 @@ def _used(question: Question, turn: Turn) -> tuple[str, str]:
 
 
 def _marks(turn: Turn, wish: Wish, question: Question, intended: EffectIntended) -> tuple[Mark, ...]:
-    """What others must not take: held from this commit until the settlement."""
+    """What others must not take: held from this commit until the settlement.
+
+    Of a call that is sent again only what is more than it holds, and nothing is given back: what was sent before may
+    still land, on the day and under the business key of then.
+    """
     marks: list[Mark] = []
     if intended.business:
         marks.append(TakeKey(intended.business, wish.name))
     before = turn.attempt.boundary.effects.get(wish.name)
-    if before is not None and before.settled is None and before.intended.business not in ("", intended.business):
-        marks.append(FreeKey(before.intended.business))
-    held = {} if before is None or before.settled is not None else {r.scope: r.amount for r in before.intended.reserved}
-    taken_now = {r.scope: r.amount for r in intended.reserved}
-    # Sent again on another day it counts on that day: what its last call held would be given back by nobody.
-    marks += [Unreserve(s, amount) for s, amount in held.items() if is_shared(s) and taken_now.get(s) != amount]
+    held = {} if before is None or before.settled is not None else {r.scope: r.amount for r in before.reserved}
     for taken in intended.reserved:
-        if is_shared(taken.scope) and held.get(taken.scope) != taken.amount:
+        more = taken.amount - held.get(taken.scope, 0)
+        if is_shared(taken.scope) and (more > 0 or taken.scope not in held):
             most = min(limit.max for limit in question.ceilings if limit.scope == taken.scope)
-            marks.append(Reserve(taken.scope, taken.amount, most))
+            marks.append(Reserve(taken.scope, more, most))
     return tuple(marks)
 
 

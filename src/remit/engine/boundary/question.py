@@ -312,7 +312,7 @@ async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None, now: 
     elif cap.pin.per != "effect":
         used = await turn.host.store.read_used(turn.host.tenant, scope)
         if own is not None and own.settled is None:
-            used -= sum(taken.amount for taken in own.intended.reserved if taken.scope == scope)
+            used -= sum(taken.amount for taken in own.reserved if taken.scope == scope)
         given_back = [mark for mark in turn.attempt.writer.given_back if isinstance(mark, Unreserve)]
         used -= sum(mark.amount for mark in given_back if mark.scope == scope)
     limit = ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
@@ -348,7 +348,7 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
 
 def _reserves(effect: EffectView, scope: str) -> bool:
     """Whether it took of this ceiling itself, so that the ceiling's own count has it."""
-    return any(taken.scope == scope for taken in effect.intended.reserved)
+    return any(taken.scope == scope for taken in effect.reserved)
 
 
 def _answer(

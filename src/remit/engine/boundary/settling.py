@@ -114,10 +114,9 @@ def word_on(host: Host, attempt: Attempt, view: EffectView) -> Resolved | None:
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:
-    """What an intention took of what runs share."""
-    intended = view.intended
-    marks: list[Mark] = [Unreserve(r.scope, r.amount) for r in intended.reserved if is_shared(r.scope)]
-    return (*marks, FreeKey(intended.business)) if intended.business else tuple(marks)
+    """What a call took of what runs share, with all its sendings."""
+    room = [Unreserve(taken.scope, taken.amount) for taken in view.reserved if is_shared(taken.scope)]
+    return (*room, *(FreeKey(business) for business in view.businesses))
 
 
 def is_lost(settled: EffectSettled) -> bool:

@@ -75,11 +75,11 @@ def _add(told: _Told, view: RunView | Tampered | None) -> None:
     for effect in view.boundary.effects.values():
         if not effect.may_have_happened:
             continue  # what it took was given back
-        for taken in effect.intended.reserved:
+        for taken in effect.reserved:
             if is_shared(taken.scope):
                 told.used[taken.scope] += taken.amount
-        if effect.intended.business:
-            told.held[effect.intended.business] = view.identity.run, effect.name
+        for business in effect.businesses:
+            told.held[business] = view.identity.run, effect.name
 
 
 async def _is_held(host: Host, key: str, holder: tuple[str, str]) -> bool:

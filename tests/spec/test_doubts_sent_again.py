@@ -1,0 +1,196 @@
+"""Doubts that are sent again: each sending may be the one that landed, so none of them loses what it holds.
+
+What holds for a call is what any of its sendings took and was let pass under: business keys, room under ceilings, and
+who may say that it did not happen. Rules and code that are others for one turn change nothing of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.office import DORA, ROOT, answer
+from tests.support.till import Order, Till, find_out, paying
+
+LOST = ConnectionError("no answer")
+RESENT = {"doubt": "resend", "sink": "dedupes"}
+DAY = {"version": "1", "ceilings": {"pay.amount": {"max": 100, "per": "day"}}}
+MONTH = {"version": "2", "ceilings": {"pay.amount": {"max": 3_000, "per": "month"}}}
+TWO_A_DAY = {"version": "3", "ceilings": {"pay.amount": {"max": 200, "per": "day"}}}
+NOTHING = {"version": "4"}
+DIRECTORS = {"version": "5", "approvals": {"pay": {"roles": ["director"], "within": "20m"}}}
+APPROVED = remit.Approval({"director"}, timedelta(minutes=20))
+
+
+async def begin(rt: remit.Runtime, till: Till, flow: remit.Flow[Any], *, lands: bool = False, **by: Any) -> None:
+    """A turn that sends it, and once more, and hears nothing."""
+    till.next(till.pay_and_raise(LOST) if lands else LOST, LOST)
+    assert (await rt.run(flow, id="r", **by)).status == "in_doubt"
+
+
+async def send_again(rt: remit.Runtime, till: Till, flow: remit.Flow[Any], **by: Any) -> None:
+    """A later turn, which sends it once more and hears nothing."""
+    before = len(till.arrived)
+    till.next(LOST)
+    assert (await rt.run(flow, id="r", **by)).status == "in_doubt"
+    assert (len(till.arrived), till.told) == (before + 1, [])
+
+
+async def doctored(rt: remit.Runtime, name: str) -> str:
+    """What the doctor sees who counts by the journals; the table has that."""
+    (check,) = [check for check in await rt.doctor() if check.name == name]
+    assert check.ok
+    return check.seen
+
+
+@pytest.mark.parametrize("field", [None, "payee"], ids=["by none", "by another"])
+@pytest.mark.parametrize("end", ["in doubt", "paid", "declined"])
+async def test_code_with_another_business_key_does_not_free_the_one_of_the_first_sending(
+    storage: Storage, field: str | None, end: str
+):  # proves: FX-8, FX-12
+    """A rolling deploy, or one that is rolled back: the business key is another field of the request, for one turn."""
+    till = Till()
+
+    def flow(business_key: str | None, order: Order = Order()) -> remit.Flow[Any]:  # noqa: B008
+        return paying(till.effect(business_key=business_key, **RESENT), order)
+
+    async with storage.open() as rt:
+        await begin(rt, till, flow("invoice"), lands=end == "paid")
+        if end == "in doubt":
+            await send_again(rt, till, flow(field))
+        if end == "paid":
+            assert (await rt.run(flow(field), id="r")).status == "completed"
+        if end == "declined":
+            till.next(remit.Declined("no such payee"))
+            with pytest.raises(remit.EffectFailed):
+                await rt.run(flow(field), id="r")
+        seen = await doctored(rt, "business keys")
+        assert seen.startswith(f"{0 if end == 'declined' else 1 if field is None else 2} held")
+        expected = "" if end == "declined" else "idempotency_conflict"
+        assert (await rt.run(flow("invoice", Order(payee="other")), id="s")).code == expected
+        if field is not None:
+            assert (await rt.run(flow(field, Order(invoice="i-2")), id="t")).code == expected
+
+
+async def test_each_business_key_is_given_back_by_a_word_that_it_did_not_happen(
+    storage: Storage,
+):  # proves: FX-8, FX-12
+    till = Till()
+
+    def flow(business_key: str) -> remit.Flow[Any]:
+        return paying(till.effect(business_key=business_key, **RESENT))
+
+    async with storage.open() as rt:
+        await begin(rt, till, flow("invoice"))
+        for field in ("payee", "invoice", "payee"):
+            await send_again(rt, till, flow(field))
+        await find_out(rt, "r", "did_not_happen")
+        await rt.cancel("r", by=ROOT)
+        assert (await rt.run(flow("payee"), id="r")).status == "cancelled"
+        for run, field in (("s", "invoice"), ("t", "payee")):
+            assert (await rt.run(flow(field), id=run)).status == "completed"
+
+
+@pytest.mark.parametrize("between", [MONTH, NOTHING, TWO_A_DAY], ids=["per month", "none", "of more"])
+@pytest.mark.parametrize("end", ["in doubt", "paid", "declined"])
+async def test_a_policy_of_one_turn_gives_no_room_back_that_an_earlier_sending_took(
+    storage: Storage, between: Mapping[str, Any], end: str
+):  # proves: FX-12
+    till = Till()
+    flow = paying(till.effect(**RESENT))
+    async with storage.open() as rt:
+        await rt.set_policy(DAY, by=ROOT)
+        await begin(rt, till, flow, lands=end == "paid")
+        await rt.set_policy(between, by=ROOT)
+        if end == "in doubt":
+            await send_again(rt, till, flow)
+        if end == "paid":
+            assert (await rt.run(flow, id="r")).status == "completed"
+        if end == "declined":
+            till.next(remit.Declined("no such payee"))
+            with pytest.raises(remit.EffectFailed):
+                await rt.run(flow, id="r")
+        held = 0 if end == "declined" else 100
+        assert {each.used for each in await rt.used()} <= {held}, "of one scope it counts once"
+        await rt.set_policy(DAY, by=ROOT)
+        assert [each.used for each in await rt.used()] == [held]
+        seen = await doctored(rt, "ceilings")
+        assert seen.startswith(f"{0 if end == 'declined' else 2 if between is MONTH else 1} counted")
+        assert (await rt.run(flow, id="s")).code == ("" if end == "declined" else "ceiling_exceeded")
+
+
+async def test_sending_it_again_makes_nobody_a_witness_who_came_after_the_first(
+    storage: Storage,
+):  # proves: FX-9, APR-3
+    till = Till()
+    rule = remit.Rule(approval=APPROVED)
+    contract = remit.Contract(version="1", resume="anyone", risk="high", effects={"pay": rule})
+    flow = paying(till.effect(**RESENT), contract=contract)
+    async with storage.open() as rt:
+        await rt.grant(DORA, "director", by=ROOT)
+        assert (await rt.run(flow, id="r")).waits_for == "approval"
+        await answer(rt)
+        await begin(rt, till, flow)
+        await rt.grant("user:new", "director", by=ROOT)
+        for _ in range(2):
+            await send_again(rt, till, flow)
+            assert await code_of(rt, "user:new") == "doubt.role"
+        await rt.resolve("r", "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+
+
+async def test_what_the_first_sending_was_judged_by_holds_for_a_witness_whatever_is_loosened(
+    storage: Storage,
+):  # proves: FX-9, APR-3
+    till = Till()
+
+    def flow(risk: Literal["medium", "high"]) -> remit.Flow[Any]:
+        return paying(till.effect(**RESENT), contract=remit.Contract(version="1", resume="anyone", risk=risk))
+
+    async with storage.open() as rt:
+        await rt.grant(DORA, "director", by=ROOT)
+        await rt.grant("user:carl", "clerk", by=ROOT)
+        await rt.set_policy(DIRECTORS, by=ROOT)
+        assert (await rt.run(flow("medium"), id="r")).waits_for == "approval"
+        assert (await rt.run(flow("high"), id="r")).waits_for == "approval"
+        await answer(rt)
+        await begin(rt, till, flow("high"))
+        await rt.set_policy(NOTHING, by=ROOT)
+        await rt.grant("user:new", "director", by=ROOT)
+        for _ in range(2):
+            await send_again(rt, till, flow("medium"))
+            assert [await code_of(rt, by) for by in ("user:carl", "user:new")] == ["doubt.role"] * 2
+        await rt.set_policy(DIRECTORS, by=ROOT)
+        assert [await code_of(rt, by) for by in ("user:carl", "user:new")] == ["doubt.role"] * 2
+        await rt.resolve("r", "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+
+
+async def test_who_may_approve_themselves_by_a_later_rule_is_no_witness_of_their_own_first_sending(
+    storage: Storage,
+):  # proves: FX-9, APR-3
+    till = Till()
+    lax = remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=8), alone=True))
+
+    def flow(rule: remit.Rule, version: str) -> remit.Flow[Any]:
+        contract = remit.Contract(version=version, resume="anyone", effects={"pay": rule})
+        return paying(till.effect(**RESENT), contract=contract)
+
+    async with storage.open() as rt:
+        await rt.grant(DORA, "director", by=ROOT)
+        await begin(rt, till, flow(remit.Rule(), "1"), by=DORA)
+        assert await code_of(rt, DORA) == "doubt.self"
+        assert (await rt.run(flow(lax, "2"), id="r", by=DORA)).waits_for == "doubt"
+        await answer(rt)
+        await send_again(rt, till, flow(lax, "2"), by=DORA)
+        assert await code_of(rt, DORA) == "doubt.self"
+
+
+async def code_of(rt: remit.Runtime, by: str) -> str:
+    """Why this one may not say so."""
+    with pytest.raises(remit.Refused) as refused:
+        await rt.resolve("r", "pay", "did_not_happen", by=by, evidence="I looked")
+    return refused.value.code
