@@ -316,6 +316,80 @@ async def test_a_run_that_ends_before_its_next_call_is_judged_dry_as_that(storag
         assert (await rt.resume("r", flow)).code == "resume_denied"
 
 
+@pytest.mark.parametrize("approved", ["pay", "pay#2", "pay#3", ""])
+@pytest.mark.parametrize("manner", ["gather", "first", "plain"])
+async def test_of_calls_side_by_side_each_is_judged(manner: str, approved: str, storage: Storage):  # proves: GATE-9
+    """What may go on stands first, whichever comes last: who reads that nothing goes is told the truth."""
+    bank = Bank()
+    bank.answers = True
+    pay = bank.pays()
+    contract = Contract(version="1", resume="anyone", effects={"pay": ASKED})
+
+    async def together(run: remit.Run) -> None:
+        calls = [run.effect(pay, n) for n in range(3)]
+        await (run.first(*calls) if manner == "first" else run.gather(*calls))
+
+    def plain(run: remit.SyncRun) -> None:
+        run.gather(*(run.effect_call(pay, n) for n in range(3)))
+
+    flow: remit.Flow[Any] = remit.flow(contract=contract, name="f")(plain if manner == "plain" else together)
+    calls = ["pay", "pay#2", "pay#3"]
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by="user:root")
+        assert (await rt.run(flow, id="r")).waits_for == "approval"
+        for ask in await rt.inbox():
+            if ask.call == approved:
+                await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
+        judged = await rt.judge("r", flow)
+        told = {each.call: each.verdict.decision for each in (judged, *judged.beside)}
+        assert told == {call: "resume" if call == approved else "revalidate" for call in calls}
+        assert not approved or judged.call == approved
+        await rt.run(flow, id="r")
+    assert bank.calls == bool(approved)
+
+
+async def test_an_end_that_comes_first_is_what_a_turn_comes_to(storage: Storage):  # proves: GATE-9
+    """A turn judges in the order in which its calls come: what stands before an end happens, what stands behind not."""
+    bank = Bank()
+    rule = remit.Rule(ceiling=remit.Ceiling("n", max=5))
+    contract = Contract(version="1", resume="anyone", effects={"pay": rule})
+
+    @remit.effect(name="pay")
+    async def pay(request: dict[str, int], *, key: str) -> str:
+        bank.calls += 1
+        return "paid"
+
+    @remit.flow(contract=contract, name="f")
+    async def flow(run: remit.Run, amounts: list[int]) -> None:
+        await run.gather(*(run.effect(pay, {"n": amount}) for amount in amounts))
+
+    async with storage.open() as rt:
+        for run, amounts, call, decision in [("a", [1, 9], "pay", "resume"), ("b", [9, 1], "pay", "abandon")]:
+            await rt.start(flow, amounts, id=run)
+            judged = await rt.judge(run, flow)
+            assert (judged.call, judged.verdict.decision, len(judged.beside)) == (call, decision, 1)
+            before = bank.calls
+            assert (await rt.run(flow, amounts, id=run)).code == "ceiling_exceeded"
+            assert bank.calls - before == (decision == "resume")
+
+
+async def test_a_step_beside_calls_that_wait_is_no_wait(storage: Storage):  # proves: GATE-9
+    @remit.step
+    async def look() -> None: ...
+
+    contract = Contract(version="1", resume="anyone", effects={"pay": ASKED})
+
+    @remit.flow(contract=contract, name="f")
+    async def flow(run: remit.Run) -> None:
+        await run.gather(run.effect(Bank().pays(), 1), run.step(look))
+
+    async with storage.open() as rt:
+        await rt.start(flow, id="r")
+        judged = await rt.judge("r", flow)
+        assert (judged.call, judged.verdict.decision) == ("", "resume")
+        assert [(each.call, each.verdict.code) for each in judged.beside] == [("pay", "approval_needed")]
+
+
 @pytest.mark.parametrize("shared", ["a ceiling", "a business key"])
 async def test_what_a_person_said_gives_back_dry_what_it_will_give_back(
     shared: str, storage: Storage

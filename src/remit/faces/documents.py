@@ -183,6 +183,9 @@ def judged_document(found: Judged) -> Document:
         "code": found.verdict.code,
         "first": list(found.first),
         "waits": found.waits or None,
+        "beside": [
+            {"call": each.call, "decision": each.verdict.decision, "code": each.verdict.code} for each in found.beside
+        ],
         "findings": [
             msgspec.to_builtins(finding) | {"ok": finding.ok, "seen": seen, "required": required}
             for finding, seen, required in found.told()

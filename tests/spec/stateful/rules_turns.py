@@ -143,18 +143,19 @@ class Turns(Office):
             assert type(ended) is type(told), (told, ended)
             return
         decision, code, errand = told.verdict.decision, told.verdict.code, self.law.errands[run]
-        if told.call and errand.can_fetch and self.law.evidence(told.call, run) and decision != "abandon":
+        judged = [each.call for each in (told, *told.beside)]
+        can_change = errand.can_fetch and any(call and self.law.evidence(call, run) for call in judged)
+        if can_change and (decision != "abandon" or told.beside):
             return  # what the turn takes again may be another
         if decision == "abandon" and self.law.doubts(run):
             return  # it only settles, whatever comes of that
-        is_alone = any(group == [told.call] for group in errand.groups)
         if decision == "resume" and told.call:
             kinds = ("EffectIntended", "ApprovalUsed")
             assert any(row.kind in kinds and row.name == told.call for row in new), (told.call, ended)
         elif decision == "resume":
             assert isinstance(ended, remit.Outcome)
             assert ended.status in (("waiting", "in_doubt") if told.waits else ("completed", "in_doubt")), ended
-        elif (decision == "revalidate" and is_alone) or (decision == "abandon" and (is_alone or code != "denied")):
+        else:
             assert isinstance(ended, remit.Outcome)
             assert ended.status == "in_doubt" or ended.code == code, (code, ended)
 

@@ -24,7 +24,7 @@ from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Draft
 from remit.facts.announced import AskOpened
 from remit.facts.calls import AskView
-from remit.facts.judgement import Check, Question
+from remit.facts.judgement import Check, Question, Verdict
 from remit.facts.kinds import ApprovalAsked, ApprovalVoided, GateJudged, WaitsFor
 from remit.store.marks import Announce, CloseAsk, Mark, OpenAsk
 
@@ -42,10 +42,7 @@ _WAITS_FOR: tuple[tuple[Check, WaitsFor], ...] = (
 async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Parked:
     """Write down what holds the call, and ask whom it takes; what it waits for. Raises Moved, AttemptClosed."""
     verdict, question = judged.verdict, judged.question
-    held = {finding.check for finding in verdict.findings if not finding.ok}
-    if "approval" in held and _is_readable(question):
-        held.discard("evidence")  # it changed, and whoever is asked anyway says whether the request holds all the same
-    waits_for = next(cause for check, cause in _WAITS_FOR if check in held)
+    waits_for = waits_for_of(question, verdict)
     ask = turn.attempt.boundary.ask_of(wish.name)
     stale = _stale(turn, ask, question)
     drafts: list[Draft] = []
@@ -66,6 +63,14 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         drafts.insert(0, writer.draft(judged, name=wish.name))
         await turn.attempt.append_if(drafts, conditions, of="" if wish.is_sent_again else "beginning")
     return Parked(waits_for, verdict.code, words)
+
+
+def waits_for_of(question: Question, verdict: Verdict) -> WaitsFor:
+    """What a call is said to wait for that may not go on yet."""
+    held = {finding.check for finding in verdict.findings if not finding.ok}
+    if "approval" in held and _is_readable(question):
+        held.discard("evidence")  # it changed, and whoever is asked anyway says whether the request holds all the same
+    return next(cause for check, cause in _WAITS_FOR if check in held)
 
 
 def _is_readable(question: Question) -> bool:

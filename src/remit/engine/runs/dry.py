@@ -1,7 +1,7 @@
 """Judging dry: what the gate would say now, without changing anything.
 
-The flow's own code is rehearsed up to the call that comes next; where that is one of the
-boundary, the question is the very one that would be asked. What people said about doubts holds in here as
+The flow's own code is rehearsed up to the calls that come next; of each of the boundary among
+them the question is the very one that would be asked. What people said about doubts holds in here as
 a turn would settle it, and what its rule sends again is judged as that. Evidence is not taken again, nobody
 outside is asked, and nothing is written.
 """
@@ -9,11 +9,12 @@ outside is asked, and nothing is written.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from remit.authority.describe import describe
-from remit.authority.gate import judge
+from remit.authority.gate import end_of, judge
+from remit.engine.boundary.asking import waits_for_of
 from remit.engine.boundary.doubt import is_due_again, is_probed
 from remit.engine.boundary.question import question_of, resume_question
 from remit.engine.declared.flow import Flow
@@ -21,6 +22,7 @@ from remit.engine.process.admit import Found, check_flow
 from remit.engine.process.host import Host
 from remit.engine.process.standing import check_not_behind, glance
 from remit.engine.runs.rehearsal import rehearse_to
+from remit.engine.turn.halt import URGENCY
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import Moved, Refused
@@ -35,6 +37,8 @@ class Judged:
     first: what a turn does before it asks this, in words: settles what somebody said, sends again, asks outside.
     waits: why a turn stops before anything new, or does not end the run yet, in words; "" where it does not: what the
     flow gave up has to be heard, or a doubt has to be known first.
+    beside: of calls side by side the others; the one that decides what a turn comes to stands first.
+    is_sent_again: whether it is in doubt, and judged as what its rule sends again.
     """
 
     run: str
@@ -43,6 +47,13 @@ class Judged:
     verdict: Verdict
     first: tuple[str, ...] = ()
     waits: str = ""
+    beside: tuple[Judged, ...] = ()
+    is_sent_again: bool = False
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the gate lets it."""
+        return self.verdict.decision == "resume"
 
     def told(self) -> list[tuple[Finding, str, str]]:
         """Each finding with what was seen and what is required, in order."""
@@ -67,25 +78,45 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     await glance(host)
     check_not_behind(host, found.view)
     rehearsed = await rehearse_to(host, flow, found)
-    wish, turn = rehearsed.wish, rehearsed.turn
-    first = [f"{name} is settled as {told.fact.state}, as {told.by} said" for name, told in rehearsed.settled.items()]
+    turn, first = rehearsed.turn, []
+    for name, told in rehearsed.settled.items():
+        first.append(f"{name} is settled as {told.fact.state}, as {told.by} said")
     plain = resume_question(turn)
     may_go_on = judge(plain).decision == "resume"
-    if wish is None or not (may_go_on or turn.attempt.boundary.in_doubt):
-        if rehearsed.stopped is not None and may_go_on:
-            raise rehearsed.stopped
-        waits = rehearsed.waits if may_go_on else ""
-        return Judged(view.identity.run, "", plain, judge(plain), tuple(first), waits)
-    first += _asked_outside(turn, wish)
+    if rehearsed.stopped is not None and may_go_on:
+        raise rehearsed.stopped
+    doubts = turn.attempt.boundary.in_doubt
+    wishes = [wish for wish in rehearsed.wishes if may_go_on or wish.name in doubts]
+    waits = f"It has to be known first whether {', '.join(doubts)} happened." if doubts else ""
+    judged = [await _judged(turn, wish, waits, may_go_on=may_go_on) for wish in wishes]
+    if not judged or (may_go_on and rehearsed.has_more):
+        waits = rehearsed.waits if may_go_on else waits
+        judged.append(Judged(view.identity.run, "", plain, judge(plain), waits=waits))
+    told_of = _first_of(judged)
+    for wish in wishes:
+        first += _asked_outside(turn, wish)
+    first += [f"{each.call} is sent again under its key" for each in judged if each.is_sent_again and each.may_go_on]
+    beside = tuple(each for each in judged if each is not told_of and each.call)
+    return replace(told_of, first=tuple(first), beside=beside)
+
+
+async def _judged(turn: Turn, wish: Wish, waits: str, *, may_go_on: bool) -> Judged:
+    """The verdict on one call. waits: for what where it does not go on. may_go_on: whether the run does."""
     wish.is_sent_again = may_go_on and _is_due_again(turn, wish)
     question = await _asked(turn, wish)
     verdict = judge(question)
-    waits = ""
-    if verdict.decision == "resume":
-        first += [f"{wish.name} is sent again under its key"] if wish.is_sent_again else []
-    elif doubts := turn.attempt.boundary.in_doubt:
-        waits = f"It has to be known first whether {', '.join(doubts)} happened."
-    return Judged(view.identity.run, wish.name, question, verdict, tuple(first), waits)
+    waits = "" if verdict.decision == "resume" else waits
+    return Judged(turn.attempt.run_id, wish.name, question, verdict, waits=waits, is_sent_again=wish.is_sent_again)
+
+
+def _first_of(judged: list[Judged]) -> Judged:
+    """Of calls side by side the one that decides what a turn comes to. They are judged in this order."""
+    for each in judged:
+        if each.may_go_on or (each.verdict.decision == "abandon" and not end_of(each.verdict.code).is_told):
+            return each
+    # What the flow is told of one call it hears when it has waited for the others.
+    waiting = [each for each in judged if each.verdict.decision == "revalidate"]
+    return min(waiting, key=lambda each: URGENCY[waits_for_of(each.question, each.verdict)], default=judged[0])
 
 
 async def _asked(turn: Turn, wish: Wish) -> Question:

@@ -1,8 +1,9 @@
 """Rehearsal: would this code go on with that journal? Nothing is run, nothing is written.
 
-The flow's own code is called with what is recorded; the first call that the journal does
-not have ends the rehearsal before its body begins. It holds no lease, so nothing outside is
-called or asked, and the store that it is given can only be read.
+The flow's own code is called with what is recorded; a call that the journal does not have
+waits before its body begins, and the rehearsal ends where all wait: of calls side by side each
+is known then. It holds no lease, so nothing outside is called or asked, and the store that it
+is given can only be read.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from remit.engine.boundary.settling import take_words, word_on
 from remit.engine.declared.flow import Flow
 from remit.engine.process.admit import Found, check_flow
 from remit.engine.process.host import Host
+from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
 from remit.engine.process.standing import glance
 from remit.engine.runs.invoke import call_flow, main_task
@@ -24,7 +26,7 @@ from remit.engine.runs.run import Run
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.due import check_heard, until_due
-from remit.engine.turn.halt import Again, Parked
+from remit.engine.turn.halt import Again, Halt, Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
@@ -40,6 +42,7 @@ from remit.errors import (
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.entry import Pen
 from remit.facts.view import RunView
+from remit.store.protocol import Store
 from remit.store.reading import reading
 
 Fit = Literal["compatible", "compatible after the gate", "incompatible"]
@@ -64,14 +67,42 @@ class _NextCall(Exception):
     """The rehearsal came to a call that the journal does not have."""
 
 
-class _Rehearsal(Attempt):
-    """An attempt that stops where a real one would begin to work."""
+_COME = Parked("gate", "", "")  # a call stands where a real turn would begin to work
 
-    __slots__ = ("wish",)
+
+class _Rehearsal(Attempt):
+    """An attempt that stops where a real one would begin to work.
+
+    come: calls that the journal does not have, in the order in which the flow came to them; with the wish of each
+    that is one of the boundary.
+    """
+
+    __slots__ = ("come",)
+
+    def __init__(
+        self, store: Store, clock: Hours, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
+    ) -> None:
+        super().__init__(store, clock, view, pen, lease, main=main)
+        self.come: dict[str, Wish | None] = {}
 
     async def check_may_begin(self, name: str) -> None:
-        self.close(_NextCall(name))
+        await self._come_to(name, None)
+
+    async def _come_to(self, name: str, wish: Wish | None) -> None:
         self.check_open()
+        self.come[name] = wish
+        try:
+            await self.parking.wait(_COME, is_whole=self.replay.is_whole(), since=self.parking.wakes)
+        except asyncio.CancelledError:
+            if self.is_open:
+                del self.come[name]  # the flow gave it up before it was let pass
+            raise
+
+    def halt(self, why: Halt) -> None:
+        if why is _COME:
+            self.close(_NextCall(next(iter(self.come))))
+        else:
+            super().halt(why)
 
     async def meet(self, wish: Wish) -> None:
         if self.unasked:
@@ -80,8 +111,7 @@ class _Rehearsal(Attempt):
         effect = self.boundary.effects.get(wish.name)
         if effect is not None and effect.settled is not None and effect.state != "did_not_happen":
             return  # as somebody said what became of it: the flow is given that, and goes on
-        self.wish = wish
-        await self.check_may_begin(wish.name)
+        await self._come_to(wish.name, wish)
 
     async def append_if(
         self, drafts: Sequence[Draft], conditions: Conditions, *, of: Of = "", is_stoppable: bool = True
@@ -106,8 +136,9 @@ class _Rehearsal(Attempt):
 
 @dataclass(frozen=True, slots=True)
 class Rehearsed:
-    """How far the flow came, and the boundary call that it came to, if that is what comes next.
+    """How far the flow came, and the boundary calls that it came to, if that is what comes next.
 
+    wishes: in the order in which a turn judges them. has_more: whether a step comes next beside them.
     stopped: what a turn of this code raises, where it does not go on with the journal.
     settled: the effects that a turn settles first, as people said what became of them, by name.
     waits: why such a turn stops before anything new, in words; "" where it does not.
@@ -115,7 +146,8 @@ class Rehearsed:
 
     fit: Compatibility
     turn: Turn
-    wish: Wish | None
+    wishes: tuple[Wish, ...]
+    has_more: bool
     stopped: RemitError | None
     settled: dict[str, Resolved]
     waits: str
@@ -127,7 +159,7 @@ async def rehearse(host: Host, flow: Flow[Any], found: Found) -> Compatibility:
 
 
 async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
-    """The same, with the wish that the flow came to the boundary with."""
+    """The same, with the wishes that the flow came to the boundary with."""
     view, row = found.view, found.row
     check_flow(view, flow)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
@@ -137,10 +169,12 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     turn = Turn(host, flow.terms, attempt)
     settled = await _settle(host, attempt)
     fit = await _fit(turn, flow, view)
+    waits, wishes = _waits(attempt), tuple(filter(None, attempt.come.values()))
+    attempt.over()  # whatever the flow left behind
     attempt.unbegun.drop()
     if not isinstance(fit, RemitError):
-        return Rehearsed(fit, turn, getattr(attempt, "wish", None), None, settled, _waits(attempt))
-    return Rehearsed(_incompatible(view, fit), turn, None, fit, settled, "")
+        return Rehearsed(fit, turn, wishes, len(wishes) < len(attempt.come), None, settled, waits)
+    return Rehearsed(_incompatible(view, fit), turn, (), False, fit, settled, "")
 
 
 async def _settle(host: Host, attempt: Attempt) -> dict[str, Resolved]:

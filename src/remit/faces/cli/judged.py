@@ -20,7 +20,7 @@ def judged(found: Judged) -> Shown:
     what = f"at {found.call}" if found.call else "before it goes on"
     head = line(
         "Run ", cell(found.run, "bold"), f" {what}: ", cell(verdict.decision, _DECISIONS[verdict.decision]),
-        f" ({verdict.code})" if verdict.code else "", ".",
+        _code(found), ".",
     )  # fmt: skip
     grid = Grid("", "check", "code", "seen", "required", fold="seen", folds=("required",))
     for finding, seen, required in found.told():
@@ -29,8 +29,15 @@ def judged(found: Judged) -> Shown:
     before = [line("First ", cell(words), ".") for words in found.first]
     if found.waits:
         before.append(line("Then it waits: ", cell(found.waits)))
+    for each in found.beside:
+        said = line(cell(each.verdict.decision, _DECISIONS[each.verdict.decision]), _code(each))
+        before.append(line("Beside it ", cell(each.call, "bold"), ": ", said, "."))
     foot = f"Directory and policy at version {found.question.authority}; nothing was changed."
     return stack(head, *before, grid.made(), cell(foot, "dim"))
+
+
+def _code(found: Judged) -> str:
+    return f" ({found.verdict.code})" if found.verdict.code else ""
 
 
 def ended(found: Found) -> Shown:
