@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from remit.engine.declared.place import place
+from remit.engine.turn.step import apart
 
 T = TypeVar("T")
 
@@ -22,15 +23,17 @@ async def heard(ask: Callable[[], Awaitable[T]]) -> T | BaseException:
 
     Also where the function swallowed that: whoever gave up the call was told that it does not begin.
     """
-    before, token = times_cancelled(), place.set("effect")
-    said: T | BaseException
-    try:
-        async with asyncio.timeout(ASK_SECONDS):
-            said = await ask()
-    except (Exception, SystemExit, asyncio.CancelledError) as exc:
-        said = exc
-    finally:
-        place.reset(token)
+
+    async def answer() -> T | BaseException:
+        place.set("effect")
+        try:
+            async with asyncio.timeout(ASK_SECONDS):
+                return await ask()
+        except (Exception, SystemExit, asyncio.CancelledError) as exc:
+            return exc
+
+    before = times_cancelled()
+    said = await apart(answer())
     if times_cancelled() > before:
         raise asyncio.CancelledError("the call was cancelled while something was asked for it")
     return said

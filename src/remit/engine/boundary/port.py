@@ -67,7 +67,8 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         return Answered("failed", None, exc, since_us(began))
     except (Exception, asyncio.CancelledError) as exc:
         never_began = begin is not None and begin.give_up()
-        if isinstance(exc, asyncio.CancelledError) and times_cancelled():
+        # Only the end of its turn cancels it. What a task group of its own left counted says nothing.
+        if isinstance(exc, asyncio.CancelledError) and times_cancelled() and not attempt.is_open:
             raise
         if never_began:
             return _overdue(turn, permit) or _unsent(f"{permit.name} found no thread to begin in")

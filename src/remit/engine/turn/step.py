@@ -15,10 +15,10 @@ import asyncio
 import contextvars
 import inspect
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
@@ -27,6 +27,8 @@ from remit.engine.turn.attempt import Attempt
 from remit.errors import RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
+
+T = TypeVar("T")
 
 
 async def perform(
@@ -78,9 +80,18 @@ async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]
     """Run the user's function: on the loop when it is async, in a thread when it is not."""
     args, kwargs = call
     if step.is_async:
-        return await step.fn(*args, **kwargs)
+        return await apart(step.fn(*args, **kwargs))
     outcome = await in_thread(threads, partial(step.fn, *args, **kwargs))
-    return await outcome if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
+    return await apart(outcome) if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
+
+
+def apart(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+    """The user's code in an asyncio task of its own, to be awaited. Whoever awaits it cancels it when cancelled.
+
+    A task group or a time-out in that code cancels the task that it runs in, and may leave that counted. So a
+    cancellation that is counted outside of it is one of the call, whatever the code did.
+    """
+    return asyncio.ensure_future(work)
 
 
 async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Callable[[], None] | None = None) -> Any:
