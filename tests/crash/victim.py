@@ -117,6 +117,7 @@ def child(job: Job, out: int) -> None:
 
     async def live() -> None:
         stage = Stage(Path(job.folder), job.place, job.way, arrived)
+        stage.caller = asyncio.current_task()
         play(stage)
         if job.place:
             await die(job, stage)

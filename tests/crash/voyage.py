@@ -35,7 +35,7 @@ class Stage:
     def __init__(self, folder: Path, place: str, way: str, arrived: Callable[[], None]) -> None:
         self.folder, self.place, self._way, self._arrived = folder, place, way, arrived
         self.is_left_recorded, self.has_slow_begun = asyncio.Event(), asyncio.Event()
-        self.caller = asyncio.current_task()  # who waits for the run
+        self.caller: asyncio.Task[Any] | None = None  # who waits for the run
 
     def count(self, name: str) -> None:
         """Outside of Remit, and there when this process is not any more."""

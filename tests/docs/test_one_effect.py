@@ -76,6 +76,8 @@ AROUND = {
     ("faces/runtime.py", "Runtime.run"),
     ("engine/runs/claim_and_run.py", "claim_and_run"),
     ("engine/runs/invoke.py", "call_flow"),
+    ("engine/turn/apart.py", "carried"),
+    ("engine/turn/apart.py", "handed_on"),
 }
 
 BY_BUYER = remit.Contract(

@@ -173,12 +173,12 @@ async def test_who_is_cancelled_twice_does_not_wait_and_the_run_is_held_until_it
         with pytest.raises(remit.Refused) as refused:
             await find_out(other, "r", "did_not_happen")
         assert refused.value.code == "doubt.under_way"
-        with pytest.raises(remit.LeaseHeld):
-            await other.run(flow, id="r", wait=False)
+        for runtime in (other, rt):
+            with pytest.raises(remit.LeaseHeld):
+                await runtime.run(flow, id="r", wait=False)
 
         till.let_go.set()
-        while rt._ready().outlasting:
-            await asyncio.wait(rt._ready().outlasting)
+        await asyncio.wait(rt._ready().outlasting.values())
         assert (await other.resume("r", flow)).value == "1"
         assert (await kinds_of(other, "r")).count("EffectSettled") == 1
     assert till.times == [1]
@@ -199,3 +199,72 @@ async def test_a_flow_that_cancels_itself_is_no_caller_who_went_away(storage: St
     async with storage.open() as rt:
         outcome = await rt.run(flow, id="r")
         assert (outcome.status, outcome.waits_for) == ("waiting", "approval")
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "started"])
+async def test_who_goes_away_at_whatever_moment_makes_nothing_happen_and_holds_nothing(
+    is_new: bool, database: Storage
+):  # proves: RUN-15, FX-12
+    """At each turn of the loop from the call to the flow's first wait, and some beyond."""
+    till, stopped = Till(), list[str]()
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> str:
+        try:
+            await run.step(asyncio.sleep, 3600)
+        except BaseException:
+            stopped.append(run.id)
+            await run.effect(pay, Order())
+            raise
+        return ""
+
+    async with database.open() as rt, database.open() as other, asyncio.timeout(60):
+        for hops in range(40):
+            run = f"r-{hops}"
+            if not is_new:
+                await rt.start(flow, id=run)
+            task = asyncio.ensure_future(rt.run(flow, id=run))
+            for _ in range(hops):
+                await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with suppress(remit.RunAbsent):
+                assert (await other.read(run)).row.worker is None, run
+    assert till.arrived == []
+
+
+async def test_a_flow_that_exits_ends_its_own_run_s_call_and_no_other(storage: Storage):  # proves: RUN-5
+    """Out of a task of its own it would end the loop; so would a step that exits."""
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @remit.step
+    async def leave() -> None:
+        raise SystemExit(4)
+
+    @remit.flow(contract=OPEN)
+    async def leaving(run: remit.Run, of: str) -> None:
+        if of == "flow":
+            raise SystemExit(3)
+        await run.step(leave)
+
+    @remit.step
+    async def wait() -> str:
+        begun.set()
+        await go.wait()
+        return "waited"
+
+    @remit.flow(contract=OPEN)
+    async def waiting(run: remit.Run) -> str:
+        return str(await run.step(wait))
+
+    async with storage.open() as rt:
+        other = asyncio.ensure_future(rt.run(waiting, id="other"))
+        await begun.wait()
+        for of, code in (("flow", 3), ("step", 4)):
+            with pytest.raises(SystemExit) as left:
+                await rt.run(leaving, of, id=of)
+            assert left.value.code == code
+        go.set()
+        assert (await other).value == "waited"

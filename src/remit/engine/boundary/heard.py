@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from remit.engine.declared.place import place
-from remit.engine.turn.step import apart
+from remit.engine.turn.apart import apart
 
 T = TypeVar("T")
 

@@ -65,7 +65,7 @@ class Host:
     lock: of the whole process, with what its runtimes have sent and what has not returned.
     under_way: runs at which this process works, by run id; set when that is over. A second caller waits for it.
     to_tell: by run key, who of this process is to be told that somebody posted for the run.
-    outlasting: turns that nobody waits for any more, until what they began outside has come back.
+    outlasting: by run id, turns that nobody waits for any more, until what they began outside has come back.
     writing: by journal of Remit's own, held while this runtime appends to it: its callers do not overtake each other.
     """
 
@@ -79,7 +79,7 @@ class Host:
     threads: Executor
     under_way: dict[str, asyncio.Event] = field(default_factory=dict)
     to_tell: dict[int, Callable[[], Awaitable[None]]] = field(default_factory=dict)
-    outlasting: set[asyncio.Task[None]] = field(default_factory=set)
+    outlasting: dict[str, asyncio.Future[None]] = field(default_factory=dict)
     standing: Standing = field(default_factory=Standing)
     writing: dict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     known: asyncio.Event = field(default_factory=asyncio.Event)

@@ -74,17 +74,28 @@ class Taker:
 
 @contextmanager
 def alone(host: Host, run: str) -> Iterator[Taker | asyncio.Event]:
-    """This process's turn at the run, while the block lasts; or the end of somebody else's, to wait for."""
+    """This process's turn at the run, while the block lasts; or the end of somebody else's, to wait for.
+
+    A turn that outlasts its caller is this process's until it is over.
+    """
     other = host.under_way.get(run)
     if other is not None:
         yield other
         return
     over = host.under_way[run] = asyncio.Event()
+
+    def end(_: object = None) -> None:
+        del host.under_way[run]
+        over.set()
+
     try:
         yield Taker(host, run)
     finally:
-        del host.under_way[run]
-        over.set()
+        outlasting = host.outlasting.get(run)
+        if outlasting is None:
+            end()
+        else:
+            outlasting.add_done_callback(end)
 
 
 @asynccontextmanager

@@ -23,7 +23,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome, outcome_of
 from remit.engine.process.taking import Taken, Taker, alone
 from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
-from remit.engine.runs.holding import held, is_unheard
+from remit.engine.runs.holding import granted, held, is_unheard
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.waiting import Stop, in_its_own_task
@@ -84,7 +84,7 @@ async def _try_attempt(
         check_order(found.view, flow, order)
         if found.view.status in ENDED or (has_waited and is_parked(found)):
             return outcome_of(found.view, flow.result_codec)
-        taken = await taker.take(found)
+        taken = await granted(host, taker.take(found))
     if not isinstance(taken, Taken):
         return taken or Again()
     return await in_its_own_task(partial(_hold_and_run, host, flow, taken))
@@ -93,7 +93,7 @@ async def _try_attempt(
 async def _opened(host: Host, taker: Taker, flow: Flow[Any], order: Order) -> Taken | None:
     """The run, where it is new. A run that is there waits at the gate, and says why, while authority can't be read."""
     try:
-        return await taker.open(flow, order)
+        return await granted(host, taker.open(flow, order))
     except AuthorityUnreadable:
         if await host.store.read_row(host.tenant, order.run) is None:
             raise
@@ -118,7 +118,9 @@ async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken, stop: Stop) -
     attempt: Attempt | None = None
     try:
         async with held(host, taken, started, main=main_task(flow)) as attempt:
-            stop.act = partial(attempt.halt, Again())
+            stop.ends(partial(attempt.halt, Again()))
+            if stop.was_called:  # before it began
+                raise asyncio.CancelledError
             turn = Turn(host, flow.terms, attempt)
             host.to_tell[run_key] = partial(notice, turn)
             try:

@@ -10,19 +10,21 @@ Who is cancelled twice need not wait for that: it goes on behind them, while the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from remit.engine.process.host import Host
 from remit.engine.process.lease import Lease
 from remit.engine.process.taking import Taken
 from remit.engine.turn.attempt import Attempt
-from remit.engine.turn.closing import AttemptClosed
+from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.halt import Again
 from remit.errors import LeaseLost, StoreError
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -68,11 +70,23 @@ async def held(
             task.cancel()
         attempt.unbegun.drop()
         if attempt.in_flight:
-            outlasting = asyncio.ensure_future(_outlast(host, attempt, lease))
-            host.outlasting.add(outlasting)
-            outlasting.add_done_callback(host.outlasting.discard)
+            host.outlasting[row.run] = asyncio.ensure_future(_outlast(host, attempt, lease))
         else:
             host.keeper.drop(lease)
+
+
+async def granted(host: Host, taking: Coroutine[Any, Any, T]) -> T:
+    """What a taker comes to. Who goes away in the middle of it holds nothing: what was granted is given back."""
+    task = asyncio.ensure_future(taking)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await until_done(task)
+        taken = None if task.cancelled() or task.exception() is not None else task.result()
+        if isinstance(taken, Taken):
+            with suppress(StoreError):  # the lease runs out by itself
+                await host.store.release(taken.row.run_key, taken.row.epoch)
+        raise
 
 
 async def _hear(host: Host, run_key: int) -> None:
@@ -101,6 +115,7 @@ async def _outlast(host: Host, attempt: Attempt, lease: Lease) -> None:
         attempt.over()
         await _hand_back(host, attempt)
     finally:  # where the loop ends first the lease runs out by itself
+        del host.outlasting[attempt.run_id]
         host.keeper.drop(lease)
 
 

@@ -11,21 +11,34 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from remit.engine.turn.apart import carried, handed_on
+
 T = TypeVar("T")
 
 
 class Stop:
-    """The caller went away. act: what ends the turn, once there is one."""
+    """Ends the turn, now or as soon as there is one, when its caller went away.
 
-    __slots__ = ("act", "was_called")
+    was_in_turn: whether there was one when it was called last. A task that is cancelled before it began would hold what
+    nobody gives back; one that then begins gives it back by itself, and is not to be cancelled in the middle of that.
+    """
+
+    __slots__ = ("_act", "was_called", "was_in_turn")
 
     def __init__(self) -> None:
-        self.act: Callable[[], None] = lambda: None
-        self.was_called = False
+        self._act: Callable[[], None] | None = None
+        self.was_called = self.was_in_turn = False
 
     def __call__(self) -> None:
-        self.was_called = True
-        self.act()
+        self.was_called, self.was_in_turn = True, self._act is not None
+        if self._act is not None:
+            self._act()
+
+    def ends(self, act: Callable[[], None]) -> None:
+        """There is a turn now, which `act` ends."""
+        self._act = act
+        if self.was_called:
+            act()
 
 
 class _Waited(asyncio.Future[None]):
@@ -51,7 +64,7 @@ async def in_its_own_task(work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
     Each cancellation of the caller is passed on: `work` decides what it still sees through.
     """
     stop = Stop()
-    task = asyncio.ensure_future(work(stop))
+    task = asyncio.ensure_future(carried(work(stop)))
     went: asyncio.CancelledError | None = None
     while not task.done():
         waited = _Waited(stop)
@@ -60,11 +73,12 @@ async def in_its_own_task(work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
             await waited
         except asyncio.CancelledError as exc:
             went = exc
-            task.cancel()
+            if stop.was_in_turn:
+                task.cancel()
         finally:
             task.remove_done_callback(waited.release)
     if went is None:
-        return task.result()
+        return handed_on(task.result())
     if not task.cancelled():
         task.exception()  # whoever went away hears that and nothing else
     raise went

@@ -15,20 +15,19 @@ import asyncio
 import contextvars
 import inspect
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.outcome import detail, detail_of
+from remit.engine.turn.apart import apart
 from remit.engine.turn.attempt import Attempt
 from remit.errors import RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
-
-T = TypeVar("T")
 
 
 async def perform(
@@ -83,15 +82,6 @@ async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]
         return await apart(step.fn(*args, **kwargs))
     outcome = await in_thread(threads, partial(step.fn, *args, **kwargs))
     return await apart(outcome) if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
-
-
-def apart(work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-    """The user's code in an asyncio task of its own, to be awaited. Whoever awaits it cancels it when cancelled.
-
-    A task group or a time-out in that code cancels the task that it runs in, and may leave that counted. So a
-    cancellation that is counted outside of it is one of the call, whatever the code did.
-    """
-    return asyncio.ensure_future(work)
 
 
 async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Callable[[], None] | None = None) -> Any:
