@@ -57,6 +57,7 @@ SMALL = (
     "store/tables.py",
 )
 READ = {
+    ("engine/boundary/crossing.py", "heard_or_void"),
     ("engine/turn/attempt.py", "Attempt.is_open"),
     ("engine/turn/caught.py", "call_made"),
     ("engine/turn/step.py", "since_us"),

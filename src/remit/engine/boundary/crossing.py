@@ -13,7 +13,9 @@ question is gathered again, a bounded number of times.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from remit.authority.gate import end_of, judge
@@ -34,11 +36,11 @@ from remit.engine.process.standing import look
 from remit.engine.turn.due import check_heard
 from remit.engine.turn.halt import Ended, Parked, ended
 from remit.engine.turn.posts import notice
-from remit.engine.turn.race import check_not_lost
+from remit.engine.turn.race import check_not_lost, has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Of
-from remit.errors import AuthorityUnreadable, Conflict, Denied, Moved
+from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved
 from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
@@ -182,6 +184,25 @@ def _unneeded(turn: Turn, wish: Wish, used: str) -> tuple[list[Draft], list[Mark
         return [], []
     voided = ApprovalVoided(ask=ask.asked.ask, codes=["approval.not_needed"])
     return [turn.attempt.writer.draft(voided, name=wish.name)], [CloseAsk(ask.asked.ask)]
+
+
+@contextmanager
+def heard_or_void(turn: Turn, name: str) -> Iterator[None]:
+    """Whoever loses a race while its question stands hears no answer any more: the question is void, said to or not.
+
+    It rides behind the race. A crash before that is written leaves the question, and a turn that comes here behind the
+    recorded race says so then.
+    """
+    try:
+        yield
+    except asyncio.CancelledError:
+        attempt = turn.attempt
+        ask = attempt.boundary.ask_of(name) if attempt.is_open and has_lost() else None
+        if ask is not None and name not in attempt.boundary.in_doubt:
+            voided = ApprovalVoided(ask=ask.asked.ask, codes=["approval.not_needed"])
+            with suppress(ClockJumped):
+                attempt.writer.ride_draft(attempt.writer.draft(voided, name=name))
+        raise
 
 
 def _used(question: Question, turn: Turn) -> tuple[str, str]:

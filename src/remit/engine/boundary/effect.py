@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from remit.authority.rules import immaterial_of, is_same_matter
-from remit.engine.boundary.crossing import cross, denied
+from remit.engine.boundary.crossing import cross, denied, heard_or_void
 from remit.engine.boundary.doubt import end_doubt
 from remit.engine.boundary.port import touch
 from remit.engine.boundary.question import business_digest
@@ -58,7 +58,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call():
+    with attempt.parking.open_call(), heard_or_void(turn, name):
         try:
             recorded = await attempt.recall(name, "effect")
             if recorded is not None:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from remit.authority.gate import is_high
-from remit.engine.boundary.crossing import cross
+from remit.engine.boundary.crossing import cross, heard_or_void
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
 from remit.engine.boundary.heard import times_cancelled
 from remit.engine.declared.place import place
@@ -42,7 +42,7 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call():
+    with attempt.parking.open_call(), heard_or_void(turn, name):
         recorded = await attempt.recall(name, "effect")
         if recorded is not None:
             check_same(turn, effect, name, data)
