@@ -201,9 +201,18 @@ async def test_a_flow_that_cancels_itself_is_no_caller_who_went_away(storage: St
         assert (outcome.status, outcome.waits_for) == ("waiting", "approval")
 
 
+def count_down(tasks: list[asyncio.Future[Any]], hops: int) -> None:
+    """Cancel what is in there by then, after so many turns of the loop."""
+    if hops:
+        asyncio.get_running_loop().call_soon(count_down, tasks, hops - 1)
+    else:
+        tasks[0].cancel()
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first in its turn", "after the run"])
 @pytest.mark.parametrize("is_new", [True, False], ids=["new", "started"])
 async def test_who_goes_away_at_whatever_moment_makes_nothing_happen_and_holds_nothing(
-    is_new: bool, database: Storage
+    is_new: bool, is_first: bool, database: Storage
 ):  # proves: RUN-15, FX-12
     """At each turn of the loop from the call to the flow's first wait, and some beyond."""
     till, stopped = Till(), list[str]()
@@ -224,12 +233,14 @@ async def test_who_goes_away_at_whatever_moment_makes_nothing_happen_and_holds_n
             run = f"r-{hops}"
             if not is_new:
                 await rt.start(flow, id=run)
-            task = asyncio.ensure_future(rt.run(flow, id=run))
-            for _ in range(hops):
-                await asyncio.sleep(0)
-            task.cancel()
+            tasks: list[asyncio.Future[Any]] = []
+            if is_first:
+                count_down(tasks, hops + 1)
+            tasks.append(asyncio.ensure_future(rt.run(flow, id=run)))
+            if not is_first:
+                count_down(tasks, hops)
             with pytest.raises(asyncio.CancelledError):
-                await task
+                await tasks[0]
             with suppress(remit.RunAbsent):
                 assert (await other.read(run)).row.worker is None, run
     assert till.arrived == []

@@ -93,6 +93,48 @@ async def test_no_transaction_begins_before_what_was_given_up_was_heard(tmp_path
     assert (till.times, booked) == ([1], [])
 
 
+async def test_what_is_being_judged_begins_when_the_flow_has_heard_what_it_gave_up_meanwhile(
+    storage: Storage,
+):  # proves: FX-10
+    till, bank, paid = Till(), Till(), list[list[int]]()
+    asked, go = asyncio.Event(), asyncio.Event()
+    till.next(till.hold)
+
+    def other_pays(key: str, order: Order) -> Any:
+        paid.append(list(till.times))
+        return bank.pay(key, order)
+
+    bank.next(other_pays)
+    pay, other = till.effect(), bank.effect("other")
+
+    async def wanted(_: Order) -> bool:
+        asked.set()
+        await go.wait()
+        return True
+
+    rules = {"other": remit.Rule(still_wanted=wanted)}
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects=rules, others="free"))
+    async def flow(run: remit.Run) -> str:
+        paying = asyncio.create_task(run.effect(pay, Order()))
+        beside = asyncio.create_task(run.effect(other, Order(invoice="i-2")))
+        await asked.wait()
+        if not go.is_set():
+            await till.is_held.wait()
+            paying.cancel()
+            await asyncio.wait([paying])
+            asyncio.get_running_loop().call_later(0.05, till.let_go.set)
+            go.set()
+        else:
+            await paying
+        await beside
+        return "heard"
+
+    async with storage.open() as rt, asyncio.timeout(30):
+        assert (await rt.run(flow, id="r")).value == "heard"
+    assert (till.times, paid) == ([1], [[1]])
+
+
 # -- judged, and waiting to be written ----------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Stop:
-    """Ends the turn, now or as soon as there is one, when its caller went away.
+    """Ends the turn, where there is one, when its caller went away.
 
     was_in_turn: whether there was one when it was called last. A task that is cancelled before it began would hold what
     nobody gives back; one that then begins gives it back by itself, and is not to be cancelled in the middle of that.
@@ -35,10 +35,8 @@ class Stop:
             self._act()
 
     def ends(self, act: Callable[[], None]) -> None:
-        """There is a turn now, which `act` ends."""
+        """There is a turn now, which `act` ends. Whoever begins it looks whether this was called before."""
         self._act = act
-        if self.was_called:
-            act()
 
 
 class _Waited(asyncio.Future[None]):
