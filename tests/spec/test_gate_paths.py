@@ -78,6 +78,7 @@ PLACES: dict[str, dict[str, str]] = {
         "engine/boundary/crossing.py may_go_on": "before a turn",
         "engine/process/opening.py check_may_open": "before there is a run",
         "engine/runs/dry.py judge_dry": "changes nothing",
+        "engine/runs/dry.py _judged": "changes nothing",
     },
     "EffectIntended()": {"engine/boundary/crossing.py _pass": ""},
     "append_within()": {
