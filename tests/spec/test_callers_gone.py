@@ -184,6 +184,36 @@ async def test_who_is_cancelled_twice_does_not_wait_and_the_run_is_held_until_it
     assert till.times == [1]
 
 
+async def test_a_runtime_that_is_closed_under_such_a_turn_leaves_a_doubt_and_no_asyncio_task_behind(
+    database: Storage,
+):  # proves: FX-2, FX-12
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        await run.effect(pay, Order())
+
+    async with database.open() as other:
+        async with database.open() as rt:
+            task = asyncio.ensure_future(rt.run(flow, id="r"))
+            await till.is_held.wait()
+            for _ in range(2):
+                task.cancel()
+                for _ in range(10):
+                    await asyncio.sleep(0)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            (outlasting,) = rt._ready().outlasting.values()
+        assert outlasting.cancelled()
+        till.let_go.set()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert [effect.state for effect in await other.effects("r")] == ["in_doubt"]
+    assert till.times == [1]
+
+
 async def test_a_flow_that_cancels_itself_is_no_caller_who_went_away(storage: Storage):  # proves: RUN-15
     """As a task group does whose member failed, and leaves behind that it did."""
 

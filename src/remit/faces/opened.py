@@ -143,6 +143,8 @@ class Opened:
 
 
 async def _close(host: Host) -> None:
+    for outlasting in list(host.outlasting.values()):
+        outlasting.cancel()  # what it waits for can't be written any more: the lease runs out
     try:
         await asyncio.get_running_loop().run_in_executor(None, host.keeper.stop)
         host.threads.shutdown(wait=False)
