@@ -166,9 +166,9 @@ class Run:
         """The same run under a path of its own, for calls that another task makes: `run.branch("supplier-a")`."""
         return Run(self._turn, self._names.branch(name), self._at_once)
 
-    async def gather(self, *calls: Awaitable[Any]) -> list[Any]:
+    def gather(self, *calls: Awaitable[Any]) -> Coroutine[Any, Any, list[Any]]:
         """Wait for all calls; their outcomes in order. Every one is let finish before the first failure is raised."""
-        return await wait.gather(calls)
+        return wait.gather(self._attempt, calls)
 
     def first(self, *calls: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
         """The outcome of the call that finishes first; the winner is recorded and the others are cancelled."""

@@ -48,6 +48,12 @@ def decide(marks: list[Contestant], winner: int) -> None:
         mark.has_lost = position != winner
 
 
+def reopen(marks: list[Contestant]) -> None:
+    """The race was given up before its end was recorded."""
+    for mark in marks:
+        mark.has_lost = False
+
+
 def has_lost() -> bool:
     """Whether the calling code runs under a contestant that lost."""
     mark = _racing_for.get()

@@ -29,6 +29,10 @@ class Unbegun:
         """It is awaited."""
         self._calls.pop(name, None)
 
+    def names(self) -> dict[int, str]:
+        """Names by the identity of the call, which lives as long as the flow has it in its hand."""
+        return {id(call): name for name, call in self._calls.items()}
+
     def is_given_up(self, name: str) -> bool:
         """Whether the flow made this call and let go of it before it began."""
         return name in self._calls and getcoroutinestate(self._calls[name]) == CORO_CLOSED

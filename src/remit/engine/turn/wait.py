@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,17 +21,25 @@ from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import give
 from remit.engine.turn.due import until_asked
+from remit.engine.turn.handed import Handed
 from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
 
 
-async def gather(calls: Sequence[Awaitable[Any]]) -> list[Any]:
+def gather(attempt: Attempt, calls: Sequence[Awaitable[Any]]) -> Coroutine[Any, Any, list[Any]]:
     """All outcomes, in the order of the calls. Raises what the earliest failed call raised, when all are done."""
+    handed = Handed(attempt)
+    return handed.to(_gather(handed, calls))
+
+
+async def _gather(handed: Handed, calls: Sequence[Awaitable[Any]]) -> list[Any]:
     _check_calls(calls)
-    tasks = [asyncio.ensure_future(call) for call in calls]
+    handed.take(calls)
+    handed.tasks = tasks = [asyncio.ensure_future(call) for call in calls]
     try:
-        if tasks:
-            await asyncio.wait(tasks)
+        with handed:
+            if tasks:
+                await asyncio.wait(tasks)
         errors = [error for task in tasks if (error := task.exception()) is not None]
         if errors:
             if isinstance(errors[0], StepError):
@@ -40,7 +48,7 @@ async def gather(calls: Sequence[Awaitable[Any]]) -> list[Any]:
             raise errors[0]
         return [task.result() for task in tasks]
     finally:
-        await _cancel(tasks)
+        await _cancel(handed)
 
 
 def _check_calls(calls: Sequence[object]) -> None:
@@ -73,41 +81,59 @@ def _close(call: object) -> None:
         call.close()
 
 
-async def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) -> Any:
+def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) -> Coroutine[Any, Any, Any]:
     """The outcome of the call that finishes first, raised if it failed. The others are cancelled."""
+    handed = Handed(attempt)
+    return handed.to(_first(attempt, name, calls, handed))
+
+
+async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], handed: Handed) -> Any:
     if not calls:
         hint = "Give it the calls that race: `run.first(run.step(a), run.step(b))`."
         raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty", hint=hint)
     _check_calls(calls)
     _check_unbegun(calls)
     finished: asyncio.Queue[int] = asyncio.Queue()
+    handed.take(calls)
     tasks, marks = race.enter(list(calls))
+    handed.tasks = tasks
     for position, task in enumerate(tasks):
         task.add_done_callback(partial(_note, finished, position))
     try:
-        if attempt.replay.has(name):
-            winner = await _recorded_winner(attempt, name, len(tasks))
-        else:
-            winner = await finished.get()
+        with handed:
+            winner = await _decided(attempt, name, marks, finished)
+            handed.is_decided = True
+            # No await between knowing the winner and marking the losers: one that was let go must not take a turn.
             race.decide(marks, winner)
-            # What is recorded and left happened beside the race, for after it the journal would have its end.
-            await attempt.replay.until_over(name)
-            if attempt.unasked:
-                await until_asked(attempt)  # by a loser, whose question or doubt is come to before it is let go
-            attempt.check_open()
-            race.check_not_lost()
-            attempt.ride("RaceWon", write(RaceWon(of=len(tasks), winner=winner)), name=name)
-        # No await between knowing the winner and marking the losers: one that was let go must not take a turn.
-        race.decide(marks, winner)
-        for task in tasks[:winner] + tasks[winner + 1 :]:
-            task.cancel()
-        try:
-            return await tasks[winner]
-        except StepError as exc:
-            give(exc)
-            raise
+            for task in tasks[:winner] + tasks[winner + 1 :]:
+                task.cancel()
+            try:
+                return await tasks[winner]
+            except StepError as exc:
+                give(exc)
+                raise
     finally:
-        await _cancel(tasks)
+        await _cancel(handed)
+
+
+async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], finished: asyncio.Queue[int]) -> int:
+    """The position of the winner, which is recorded."""
+    if attempt.replay.has(name):
+        return await _recorded_winner(attempt, name, len(marks))
+    winner = await finished.get()
+    race.decide(marks, winner)
+    try:
+        # What is recorded and left happened beside the race, for after it the journal would have its end.
+        await attempt.replay.until_over(name)
+        if attempt.unasked:
+            await until_asked(attempt)  # by a loser, whose question or doubt is come to before it is let go
+        attempt.check_open()
+        race.check_not_lost()
+        attempt.ride("RaceWon", write(RaceWon(of=len(marks), winner=winner)), name=name)
+    except asyncio.CancelledError:
+        race.reopen(marks)  # nobody lost a race of which no end is recorded, and who is given up says so
+        raise
+    return winner
 
 
 async def _recorded_winner(attempt: Attempt, name: str, racing: int) -> int:
@@ -122,9 +148,10 @@ def _note(finished: asyncio.Queue[int], position: int, _: object) -> None:
     finished.put_nowait(position)
 
 
-async def _cancel(tasks: Sequence[asyncio.Future[Any]]) -> None:
+async def _cancel(handed: Handed) -> None:
     """Leave no call behind that nobody waits for."""
-    for task in tasks:
+    for task in handed.tasks:
         task.cancel()
-    if tasks:
-        await asyncio.gather(*tasks, return_exceptions=True)
+    if handed.tasks:
+        with handed:  # whoever is cancelled here does not get the outcome that is on its way out
+            await asyncio.gather(*handed.tasks, return_exceptions=True)
