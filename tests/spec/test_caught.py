@@ -131,23 +131,26 @@ async def test_a_plain_flow_keeps_what_it_caught_before_it_paid(storage: Storage
     assert (shop.ran["card"], shop.till.calls) == (1, {"i-1": 1})
 
 
-async def test_a_failure_and_what_failed_in_its_stead_run_again_together(storage: Storage):  # proves: RUN-6
+@pytest.mark.parametrize("instead", ["fallback", "fee"], ids=["in a task", "in a thread"])
+async def test_a_failure_and_what_failed_in_its_stead_run_again_together(
+    instead: str, storage: Storage
+):  # proves: RUN-6
     shop = Shop()
-    shop.broken = {"card", "fallback"}
+    shop.broken = {"card", instead}
 
     @remit.flow(contract=OPEN)
     async def buying(run: remit.Run) -> int:
         try:
             return int(await run.step(shop.card))
         except remit.StepError:
-            return int(await run.step(shop.fallback))
+            return int(await run.step(getattr(shop, instead)))
 
     async with storage.open() as rt:
-        with pytest.raises(remit.StepError, match="fallback"):
+        with pytest.raises(remit.StepError, match=instead):
             await rt.run(buying, id="r")
         shop.broken = set()
         assert (await rt.run(buying, id="r")).value == len("card")
-    assert shop.ran == {"card": 2, "fallback": 1}
+    assert shop.ran == {"card": 2, instead: 1}
 
 
 @pytest.mark.parametrize("of", ["a step", "an effect"])

@@ -8,6 +8,7 @@ end the loop from a task, in which other runs go on: it is carried out, and rais
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -24,7 +25,11 @@ class Left:
 
 async def apart(work: Coroutine[Any, Any, T]) -> T:
     """What it returns. Raises what it raises."""
-    return handed_on(await asyncio.ensure_future(carried(work)))
+    try:
+        return handed_on(await asyncio.ensure_future(carried(work)))
+    finally:
+        if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:
+            work.close()  # it was cancelled before its first turn, and nobody forgot to await it
 
 
 async def carried(work: Coroutine[Any, Any, T]) -> T | Left:

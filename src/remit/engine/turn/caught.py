@@ -51,6 +51,15 @@ def give(error: BaseException | None) -> None:
         _given.set(given)
 
 
+def raised_behind(exc: BaseException, handled: BaseException | None) -> None:
+    """In a task or a thread of its own no exception knows what was being handled where it is waited for."""
+    first, known = exc, set(map(id, _contexts(handled)))
+    for first in _contexts(exc):
+        if id(first) in known:
+            return
+    first.__context__ = handled
+
+
 def call_made(name: str) -> None:
     """A call is made, behind what was given in this context and what is being handled here."""
     given = _given.get()
@@ -90,6 +99,14 @@ def _calls_since(error: StepError) -> set[str]:
             calls.update(given.calls)
             queue += given.after
     return calls
+
+
+def _contexts(exc: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while exc is not None and id(exc) not in seen:
+        seen.add(id(exc))
+        yield exc
+        exc = exc.__context__
 
 
 def _behind(exc: BaseException) -> Iterator[StepError]:

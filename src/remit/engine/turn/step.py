@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
+import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -25,6 +26,7 @@ from remit.engine.declared.place import place
 from remit.engine.process.outcome import detail, detail_of
 from remit.engine.turn.apart import apart
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.caught import raised_behind
 from remit.errors import RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
@@ -52,6 +54,7 @@ async def compute(
     """Run the body and record what came of it."""
     task = asyncio.current_task()
     cancelled_before = task.cancelling() if task is not None else 0
+    handled = sys.exc_info()[1]
     began = time.perf_counter_ns()
     token = place.set("step")
     try:
@@ -60,6 +63,7 @@ async def compute(
         data, twin = step.codec.write(outcome, where=name)
     except (Exception, asyncio.CancelledError) as exc:
         _check_not_cancelled(task, cancelled_before)
+        raised_behind(exc, handled)
         # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
         raise await fail(attempt, name, exc, since_us(began)) from exc
     finally:
