@@ -79,6 +79,7 @@ AROUND = {
     ("engine/runs/invoke.py", "call_flow"),
     ("engine/turn/apart.py", "carried"),
     ("engine/turn/apart.py", "handed_on"),
+    ("engine/turn/apart.py", "times_cancelled"),
 }
 
 BY_BUYER = remit.Contract(

@@ -83,6 +83,16 @@ async def fail_beside(going: Awaitable[Any], begun: asyncio.Event) -> None:
             group.create_task(fail())
 
 
+async def cancel_twice(going: asyncio.Future[Any]) -> None:
+    """As who presses the keys again and does not want to wait."""
+    for _ in range(2):
+        going.cancel()
+        for _ in range(10):  # until the flow heard of it
+            await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await going
+
+
 @pytest.mark.parametrize("swallows", [False, True], ids=["raises on", "swallows"])
 @pytest.mark.parametrize("go_away", [time_out, cancel, fail_beside])
 async def test_a_caller_who_goes_away_makes_its_flow_do_nothing(
@@ -164,12 +174,7 @@ async def test_who_is_cancelled_twice_does_not_wait_and_the_run_is_held_until_it
     async with database.open() as rt, database.open() as other:
         task = asyncio.ensure_future(rt.run(flow, id="r"))
         await till.is_held.wait()
-        for _ in range(2):
-            task.cancel()
-            for _ in range(10):  # until the flow heard of it
-                await asyncio.sleep(0)
-        with pytest.raises(asyncio.CancelledError):
-            await task
+        await cancel_twice(task)
         with pytest.raises(remit.Refused) as refused:
             await find_out(other, "r", "did_not_happen")
         assert refused.value.code == "doubt.under_way"
@@ -199,12 +204,7 @@ async def test_a_runtime_that_is_closed_under_such_a_turn_leaves_a_doubt_and_no_
         async with database.open() as rt:
             task = asyncio.ensure_future(rt.run(flow, id="r"))
             await till.is_held.wait()
-            for _ in range(2):
-                task.cancel()
-                for _ in range(10):
-                    await asyncio.sleep(0)
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            await cancel_twice(task)
             (outlasting,) = rt._ready().outlasting.values()
         assert outlasting.cancelled()
         till.let_go.set()

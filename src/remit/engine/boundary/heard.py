@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from remit.engine.declared.place import place
-from remit.engine.turn.apart import apart
+from remit.engine.turn.apart import apart, times_cancelled
 
 T = TypeVar("T")
 
@@ -37,15 +37,3 @@ async def heard(ask: Callable[[], Awaitable[T]]) -> T | BaseException:
     if times_cancelled() > before:
         raise asyncio.CancelledError("the call was cancelled while something was asked for it")
     return said
-
-
-def times_cancelled() -> int:
-    """How often somebody cancelled this very task and it did not end yet; what the user's code met is not counted.
-
-    0 in a thread of its own, which nobody cancels.
-    """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return 0
-    return 0 if task is None else task.cancelling()

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from remit.engine.boundary.heard import heard, times_cancelled
+from remit.engine.boundary.heard import heard
 from remit.engine.declared.place import place
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
+from remit.engine.turn.apart import times_cancelled
 from remit.engine.turn.step import in_thread, since_us
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit

@@ -19,10 +19,10 @@ from typing import Any
 from remit.authority.gate import is_high
 from remit.engine.boundary.crossing import cross, heard_or_void
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
-from remit.engine.boundary.heard import times_cancelled
 from remit.engine.declared.place import place
 from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
+from remit.engine.turn.apart import times_cancelled
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish

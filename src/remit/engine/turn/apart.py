@@ -45,3 +45,15 @@ def handed_on(said: T | Left) -> T:
     if isinstance(said, Left):
         raise said.why
     return said
+
+
+def times_cancelled() -> int:
+    """How often somebody cancelled this very task and it did not end yet; what runs apart from it is not counted.
+
+    0 in a thread of its own, which nobody cancels.
+    """
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        return 0
+    return 0 if task is None else task.cancelling()

@@ -12,6 +12,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
+from remit.engine.turn.apart import times_cancelled
 from remit.engine.turn.race import has_lost
 from remit.errors import Denied
 
@@ -42,7 +43,7 @@ class Handed:
 
     def take(self, calls: Sequence[object]) -> None:
         """Know them, before the first of them begins."""
-        self._before = _times_cancelled()
+        self._before = times_cancelled()
         names = self._attempt.unbegun.names()
         self._calls = [(_handed.get(c) or names.get(id(c))) if inspect.iscoroutine(c) else None for c in calls]
 
@@ -51,7 +52,7 @@ class Handed:
 
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
         # Who lost a race is no flow that goes on without an answer: the race around it has one.
-        if isinstance(exc, asyncio.CancelledError) and _times_cancelled() > self._before and not has_lost():
+        if isinstance(exc, asyncio.CancelledError) and times_cancelled() > self._before and not has_lost():
             self._give_up(is_told=self.is_decided)
             if self.is_decided:  # what lost it is under way beside a flow that never heard who won
                 in_flight = self._attempt.in_flight.values()
@@ -80,11 +81,6 @@ class Handed:
         boundary = self._attempt.boundary
         is_outside = call in boundary.effects or boundary.last_ask_of(call) is not None
         return is_outside or isinstance(over.exception(), Denied)
-
-
-def _times_cancelled() -> int:
-    task = asyncio.current_task()
-    return 0 if task is None else task.cancelling()
 
 
 _handed: WeakKeyDictionary[Coroutine[Any, Any, Any], Handed] = WeakKeyDictionary()

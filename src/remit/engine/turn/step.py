@@ -24,7 +24,7 @@ from typing import Any
 from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.outcome import detail, detail_of
-from remit.engine.turn.apart import apart
+from remit.engine.turn.apart import apart, times_cancelled
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import raised_behind
 from remit.errors import RemitError, StepError, ValueUnreadable
@@ -52,17 +52,16 @@ async def compute(
     attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
 ) -> Any:
     """Run the body and record what came of it."""
-    task = asyncio.current_task()
-    cancelled_before = task.cancelling() if task is not None else 0
+    cancelled_before = times_cancelled()
     handled = sys.exc_info()[1]
     began = time.perf_counter_ns()
     token = place.set("step")
     try:
         outcome = await body(step, call, threads)
-        _check_not_cancelled(task, cancelled_before)
+        _check_not_cancelled(cancelled_before)
         data, twin = step.codec.write(outcome, where=name)
     except (Exception, asyncio.CancelledError) as exc:
-        _check_not_cancelled(task, cancelled_before)
+        _check_not_cancelled(cancelled_before)
         raised_behind(exc, handled)
         # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
         raise await fail(attempt, name, exc, since_us(began)) from exc
@@ -73,9 +72,9 @@ async def compute(
     return twin
 
 
-def _check_not_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:
+def _check_not_cancelled(before: int) -> None:
     """Raises CancelledError where the call was cancelled meanwhile: the flow was told so, whatever the body did."""
-    if task is not None and task.cancelling() > before:
+    if times_cancelled() > before:
         raise asyncio.CancelledError("the call was cancelled while its step ran")
 
 
