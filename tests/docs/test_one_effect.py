@@ -131,6 +131,7 @@ def unnamed(trace: Trace, named: list[Named]) -> list[Named]:
 
 @remit.step
 async def fetch_quote(sku: str) -> int:
+    await asyncio.sleep(0)
     return 120
 
 

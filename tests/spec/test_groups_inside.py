@@ -7,6 +7,7 @@ failure was caught.
 from __future__ import annotations
 
 import asyncio
+import functools
 from datetime import timedelta
 from typing import Any
 
@@ -199,9 +200,67 @@ async def test_what_a_step_sets_in_its_context_stays_there(storage: Storage):  #
         colour.set("red")
         return colour.get()
 
+    @remit.step
+    async def paint_slowly() -> str:
+        await asyncio.sleep(0)
+        colour.set("blue")
+        return colour.get()
+
     @remit.flow(contract=OPEN)
     async def flow(run: remit.Run) -> list[str]:
-        return [await run.step(paint), colour.get()]
+        return [await run.step(paint), colour.get(), await run.step(paint_slowly), colour.get()]
 
     async with storage.open() as rt:
-        assert (await rt.run(flow, id="r")).value == ["red", "none"]
+        assert (await rt.run(flow, id="r")).value == ["red", "none", "blue", "none"]
+
+
+async def test_a_step_may_wait_whatever_it_is_made_of(storage: Storage):  # proves: RUN-2
+    """Only code that awaits nothing runs through without an asyncio task of its own; whatever calls other code may."""
+
+    async def slow(number: int) -> int:
+        await group()
+        return number
+
+    async def doubled(number: int) -> int:
+        return 2 * number
+
+    def wrapped(fn: Any) -> Any:
+        @functools.wraps(fn)
+        def call(number: int) -> Any:
+            return fn(number)
+
+        return call
+
+    class Called:
+        async def __call__(self, number: int) -> int:
+            return await slow(number)
+
+    made = [slow, doubled, wrapped(slow), wrapped(doubled), functools.partial(slow), Called(), Called().__call__]
+    steps = [remit.Step(f"s{at}", fn) for at, fn in enumerate(made)]
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> list[int]:
+        return [await run.step(step, 3) for step in steps]
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).value == [3, 6, 3, 6, 3, 3, 3]
+
+
+async def test_code_that_awaits_nothing_may_fail_and_exit(storage: Storage):  # proves: RUN-2, RUN-6
+    @remit.step
+    async def failing() -> None:
+        raise OSError("down")
+
+    @remit.step
+    async def exiting() -> None:
+        raise SystemExit(3)
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        with pytest.raises(remit.StepError, match="down"):
+            await run.step(failing)
+        await run.step(exiting)
+
+    async with storage.open() as rt:
+        with pytest.raises(SystemExit):
+            await rt.run(flow, id="r")

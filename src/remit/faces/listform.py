@@ -124,7 +124,7 @@ def _checked(step: Step[..., Any]) -> Step[..., Any]:
     async def awaited_of(update: Coroutine[Any, Any, Any]) -> Any:
         return check(await update)
 
-    return Step(step.name, awaited if step.is_async else called, step.codec)
+    return Step(step.name, awaited if step.body.is_async else called, step.codec)
 
 
 def _merged(steps: Sequence[Step[..., Any]], view: RunView) -> State:

@@ -6,8 +6,10 @@ and not in the middle of a run.
 
 from __future__ import annotations
 
+import dis
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
@@ -23,6 +25,37 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What is known of a step's function.
+
+    may_wait: whether its code awaits anything; what does not can't be cancelled in the middle.
+    """
+
+    is_async: bool
+    may_wait: bool
+    codec: Codec[Any]
+
+    @staticmethod
+    def of(name: str, fn: Callable[..., Any]) -> Body:
+        """Raises DeclarationRefused."""
+        known = _bodies.get(fn) if isinstance(fn, FunctionType) else None
+        if known is not None:
+            return known
+        if not callable(fn):
+            raise DeclarationRefused(f"Step {name!r} needs a function, not {type(fn).__name__}.", code="step.function")
+        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+            raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
+        body = Body(is_async(fn), may_wait(fn), codec_of_return(fn))
+        if isinstance(fn, FunctionType):
+            _bodies[fn] = body
+        return body
+
+
+# What was found out about a plain function, for as long as it lives: a step would keep it alive.
+_bodies: WeakKeyDictionary[Callable[..., Any], Body] = WeakKeyDictionary()
+
+
 class Step(Generic[P, R]):
     """A named computation whose outcome is recorded; running it twice is only waste.
 
@@ -31,13 +64,9 @@ class Step(Generic[P, R]):
 
     def __init__(self, name: str, fn: Callable[P, R], codec: Codec[Any] | None = None) -> None:
         self.name = check_name(name, "step name")
-        if not callable(fn):
-            raise DeclarationRefused(f"Step {name!r} needs a function, not {type(fn).__name__}.", code="step.function")
-        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-            raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
         self.fn = fn
-        self.is_async = is_async(fn)
-        self.codec: Codec[Any] = codec or codec_of_return(fn)
+        self.body = Body.of(name, fn)
+        self.codec: Codec[Any] = codec or self.body.codec
         self.__doc__ = fn.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -81,6 +110,14 @@ def is_async(fn: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
 
 
+def may_wait(fn: Callable[..., Any]) -> bool:
+    """Whether calling it may give a coroutine that suspends. An `async def` without `await`, `async for` and
+    `async with` runs through."""
+    if not (isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE):
+        return True  # it hands on whatever it calls
+    return any(found.opname == "YIELD_VALUE" for found in dis.get_instructions(fn.__code__))
+
+
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -115,19 +152,11 @@ def flow(
     return lambda fn: Flow(name or _name_of(fn), fn, contract)
 
 
-# What was found out about a plain function, for as long as it lives: a step would keep it alive.
-_codecs: WeakKeyDictionary[Callable[..., Any], Codec[Any]] = WeakKeyDictionary()
-
-
 def step_of(fn: Callable[..., Any]) -> Step[..., Any]:
     """A step for what the flow handed in: itself, or a plain named function."""
     if isinstance(fn, Step):
         return fn
-    known = _codecs.get(fn) if isinstance(fn, FunctionType) else None
-    step: Step[..., Any] = Step(_name_of(fn), fn, known)
-    if known is None and isinstance(fn, FunctionType):
-        _codecs[fn] = step.codec
-    return step
+    return Step(_name_of(fn), fn)
 
 
 def _name_of(fn: Callable[..., Any]) -> str:

@@ -24,7 +24,7 @@ from typing import Any
 from remit.engine.declared.flow import Step
 from remit.engine.declared.place import place
 from remit.engine.process.outcome import detail, detail_of
-from remit.engine.turn.apart import apart, times_cancelled
+from remit.engine.turn.apart import apart, through, times_cancelled
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import raised_behind
 from remit.errors import RemitError, StepError, ValueUnreadable
@@ -81,8 +81,9 @@ def _check_not_cancelled(before: int) -> None:
 async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor) -> Any:
     """Run the user's function: on the loop when it is async, in a thread when it is not."""
     args, kwargs = call
-    if step.is_async:
-        return await apart(step.fn(*args, **kwargs))
+    if step.body.is_async:
+        work = step.fn(*args, **kwargs)
+        return await apart(work) if step.body.may_wait else through(work)
     outcome = await in_thread(threads, partial(step.fn, *args, **kwargs))
     return await apart(outcome) if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
 
