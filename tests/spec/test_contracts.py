@@ -213,6 +213,10 @@ def test_a_ceiling_of_nothing_and_the_largest_one_are_ceilings():
         ({"evidence": [""]}, "contract.evidence"),
         ({"evidence": ["a\nb"]}, "contract.evidence"),
         ({"evidence": [7]}, "contract.evidence"),
+        ({"evidence": {"quote": 48}}, "contract.evidence"),
+        ({"evidence": {"quote": timedelta(0)}}, "contract.evidence"),
+        ({"evidence": {"quote": timedelta(days=9999)}}, "contract.evidence"),
+        ({"evidence": {7: None}}, "contract.evidence"),
         ({"ceiling": 5}, "contract.ceiling"),
         ({"ceiling": "amount"}, "contract.ceiling"),
         ({"ceiling": [Ceiling("amount", max=1), 5]}, "contract.ceiling"),
@@ -281,6 +285,14 @@ def test_a_contract_in_toml_is_the_same_contract():
         },
     )
     assert contract_from_toml(TOML).pin() == in_code.pin()
+    aged = contract_from_toml("version='1'\nresume='anyone'\n[effects.pay]\nevidence = {quote = '48h', budget = '1h'}")
+    assert aged.pin().effects["pay"] == RulePin(
+        evidence=["budget", "quote"], fresh_for={"budget": 3_600_000_000, "quote": 172_800_000_000}
+    )
+    half = {"budget": None, "quote": timedelta(hours=48)}
+    assert remit.Rule(evidence=half).pin() == RulePin(
+        evidence=["budget", "quote"], fresh_for={"quote": 172_800_000_000}
+    )
     assert contract_from_toml('version="1"\nresume="anyone"').pin() == Contract(version="1", resume="anyone").pin()
 
 
@@ -306,6 +318,7 @@ def test_a_contract_in_toml_is_the_same_contract():
         ("effects.pay.approval = {roles = ['a'], within = '1h', quorum = 2}", "contract.toml", "quorum"),
         ("effects.pay.ceiling = {field = 'a', max = 1.5}", "contract.toml", "effects.pay.ceiling"),
         ("effects.pay.ceiling = {field = 'a', max = true}", "contract.toml", "effects.pay.ceiling"),
+        ("effects.pay.evidence = {quote = 48}", "contract.toml", "effects.pay.evidence.quote"),
         ("effects.pay.ceiling = {max = 1}", "contract.toml", "effects.pay.ceiling.field"),
         ("effects.pay.ceiling = {field = 'a', max = 1, curency = 'GBP'}", "contract.toml", "curency"),
         ("effects.pay.evidence = 'quote'", "contract.toml", "effects.pay.evidence"),

@@ -26,6 +26,8 @@ from remit.facts.entry import Entry, Identity, Pen, entry_hash, genesis, value_d
 from remit.facts.fact import Fact
 from remit.facts.judgement import Who
 from remit.facts.kinds import (
+    CancelAsked,
+    DoubtResolved,
     PolicySet,
     PrincipalDisabled,
     PrincipalEnabled,
@@ -258,3 +260,13 @@ def test_what_another_unicode_let_in_is_no_forgery():  # proves: LOG-2
     """Which characters are assigned depends on the interpreter, so that an older one would refuse a whole directory."""
     unheard_of = "user:\U0003fffd"  # assigned in no version yet
     assert after(granted(unheard_of, "director")).who(unheard_of).roles == ["director"]
+
+
+def test_whatever_a_principal_did_says_how_surely_it_was_known():  # proves: LOG-10, APR-13
+    """Each of these is asserted as long as nobody signs; a later version says so where it knows better."""
+    policy = PolicySet(policy=POLICY)
+    acts = (granted(DANA, "lead"), RoleRevoked(principal=DANA, role="lead"), linked(MAIL, DANA), policy)
+    others = (PrincipalDisabled(principal=EVE), PrincipalEnabled(principal=EVE), CancelAsked())
+    resolved = DoubtResolved(authority=3, call="pay", intended="0" * 64, state="ok")
+    assert {act.assurance for act in (*acts, *others, resolved)} == {"asserted"}
+    assert write(CancelAsked(assurance="passkey")) == b'{"assurance":"passkey"}'

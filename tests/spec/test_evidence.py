@@ -247,6 +247,51 @@ async def test_calls_that_are_named_first_and_begun_together_rest_each_on_its_ow
         assert await _rested_on(rt, "pay#2") == b'"fresh"'
 
 
+@pytest.mark.parametrize("said_by", ["the code", "the contract that it was opened under", "the flow alone"])
+async def test_a_contract_says_for_how_long_its_evidence_may_be_relied_on(
+    said_by: str, storage: Storage
+):  # proves: GATE-2
+    """Counted from `as_of`, whatever the flow says; of two contracts the one that trusts it less long counts."""
+    clock = MovedClock()
+    short, long = (remit.Rule(evidence={"quote": age}) for age in (HOUR, None))
+    desk, ready = Desk(short if said_by == "the contract that it was opened under" else long), False
+
+    @remit.step
+    async def gate() -> None:
+        if not ready:
+            raise OSError("not yet")
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", 1, as_of=START, fresh_for=5 * HOUR)
+        await run.step(gate)
+        return await run.effect(desk.pay, 1)
+
+    async with storage.open(clock=clock) as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(desk.flow(purchase), id=RUN)
+        ready, desk.rule = True, short if said_by == "the code" else long
+        clock.move(2 * HOUR)
+        outcome = await rt.run(desk.flow(purchase), id=RUN)
+        if said_by == "the flow alone":
+            assert (outcome.value, desk.paid) == ("paid 1", [1])
+        else:
+            assert (outcome.status, outcome.code, desk.paid) == ("waiting", "evidence_expired", [])
+
+
+async def test_who_is_asked_sees_until_when_the_contract_lets_evidence_count(storage: Storage):  # proves: APR-1
+    desk = Desk(remit.Rule(approval=BY_DIRECTOR, evidence={"quote": HOUR}))
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", 1, as_of=START, fresh_for=5 * HOUR)
+        return await run.effect(desk.pay, 1)
+
+    async with storage.open(clock=MovedClock()) as rt:
+        await staffed(rt)
+        await rt.run(desk.flow(purchase), id=RUN)
+        (shown,) = (await asked(rt)).evidence
+        assert shown.until - shown.as_of == HOUR // timedelta(microseconds=1)
+
+
 async def test_a_statement_that_is_refused_leaves_the_one_before_it(storage: Storage):  # proves: GATE-2
     desk = Desk()
 

@@ -244,11 +244,29 @@ def test_ceilings_over_other_effects_fields_or_currencies_share_nothing():  # pr
     }
 
 
+def test_of_flow_contracts_and_policy_the_one_that_trusts_evidence_least_long_counts():  # proves: GATE-2
+    def until(now: int, then: int, policy: int, stated: int = 10 * HOUR) -> int:
+        def rule(cap: int) -> RulePin:
+            return RulePin(evidence=["quote"], fresh_for={"quote": cap} if cap else {})
+
+        pin = PolicyPin(evidence={"quote": policy} if policy else {}, version="1")
+        return evidence_until(rules(rule(then), rule(now), pin), "quote", 5, stated)
+
+    assert until(0, 0, 0) == 10 * HOUR
+    assert until(3 * HOUR, 2 * HOUR, HOUR) == until(HOUR, 2 * HOUR, 0) == until(0, HOUR, 2 * HOUR) == 5 + HOUR
+    assert until(3 * HOUR, 2 * HOUR, HOUR, stated=7) == 7
+    of_the_flows_own = rules_for(
+        "", pinned=contract(), coded=contract(), policy=PolicyPin(evidence={"a": 1}, version="1")
+    )
+    assert of_the_flows_own == Rules(fresh_for={"a": 1})
+
+
 def test_policy_caps_evidence_and_windows_and_never_lengthens_them():  # proves: GATE-8
     policy = PolicyPin(evidence={"quote": HOUR}, version="1", windows={"high": HOUR})
-    assert evidence_until(policy, "quote", 5, 10 * HOUR) == 5 + HOUR
-    assert evidence_until(policy, "quote", 5, HOUR) == HOUR
-    assert evidence_until(policy, "budget", 5, 10 * HOUR) == evidence_until(None, "quote", 5, 10 * HOUR) == 10 * HOUR
+    capped, free = rules(policy=policy), rules()
+    assert evidence_until(capped, "quote", 5, 10 * HOUR) == 5 + HOUR
+    assert evidence_until(capped, "quote", 5, HOUR) == HOUR
+    assert evidence_until(capped, "budget", 5, 10 * HOUR) == evidence_until(free, "quote", 5, 10 * HOUR) == 10 * HOUR
     assert window_end(5, 10 * HOUR, ["high", "high"], policy) == 5 + HOUR
     assert window_end(5, HOUR, ["high", "high"], policy) == HOUR
     assert window_end(5, 10 * HOUR, ["low", "low"], policy) == 10 * HOUR

@@ -69,7 +69,7 @@ BODIES: dict[str, dict[str, str]] = {
         "status": "one of abandoned|cancelled|completed|expired|failed",
     },
     "SignalSent": {},
-    "CancelAsked": {},
+    "CancelAsked": {"assurance": 'one of asserted|passkey|session = "asserted"'},
     "ApprovalDecided": {
         "alone": "boolean = false",
         "ask": "text",
@@ -80,15 +80,25 @@ BODIES: dict[str, dict[str, str]] = {
         "meaning": "text",
         "roles": "list of text",
     },
-    "DoubtResolved": {"authority": "integer", "call": "text", "intended": "text", "state": "one of did_not_happen|ok"},
+    "DoubtResolved": {
+        "assurance": 'one of asserted|passkey|session = "asserted"',
+        "authority": "integer",
+        "call": "text",
+        "intended": "text",
+        "state": "one of did_not_happen|ok",
+    },
     "RunQuarantined": {"code": "text", "gen": "integer", "lane": 'text = ""', "run": "text", "seq": "integer = 0"},
     "QuarantineLifted": {"gen": "integer", "run": "text"},
-    "RoleGranted": {"principal": "text", "role": "text"},
-    "RoleRevoked": {"principal": "text", "role": "text"},
-    "PrincipalDisabled": {"principal": "text"},
-    "PrincipalEnabled": {"principal": "text"},
-    "PrincipalLinked": {"person": "text", "principal": "text"},
-    "PolicySet": {"policy": "policy"},
+    "RoleGranted": {"assurance": 'one of asserted|passkey|session = "asserted"', "principal": "text", "role": "text"},
+    "RoleRevoked": {"assurance": 'one of asserted|passkey|session = "asserted"', "principal": "text", "role": "text"},
+    "PrincipalDisabled": {"assurance": 'one of asserted|passkey|session = "asserted"', "principal": "text"},
+    "PrincipalEnabled": {"assurance": 'one of asserted|passkey|session = "asserted"', "principal": "text"},
+    "PrincipalLinked": {
+        "assurance": 'one of asserted|passkey|session = "asserted"',
+        "person": "text",
+        "principal": "text",
+    },
+    "PolicySet": {"assurance": 'one of asserted|passkey|session = "asserted"', "policy": "policy"},
 }
 PARTS: dict[str, dict[str, str]] = {
     "contract": {
@@ -103,6 +113,7 @@ PARTS: dict[str, dict[str, str]] = {
         "approval": "approval or null = null",
         "ceilings": "list of ceiling = []",
         "evidence": "list of text = []",
+        "fresh_for": "map of integer = {}",
         "wanted": 'text = ""',
     },
     "approval": {

@@ -10,9 +10,10 @@ pin has their qualified names, and what they say enters a judgement as a fact.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from datetime import timedelta
+from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
 from remit.authority.durations import MICROSECOND
@@ -28,6 +29,8 @@ Predicate = Callable[[Any], bool] | Callable[[Any], Awaitable[bool]]
 Use = Literal["when", "still_wanted"]
 
 CURRENCY_CHARACTERS_MAX = 16
+
+EVIDENCE_MAX = timedelta(days=3650)  # as long as a run may have
 
 _PERIODS = get_args(Period)
 
@@ -124,7 +127,8 @@ class Rule:
     """What a contract demands of one effect.
 
     approval: a person's yes, or None.
-    evidence: names of what it must rest on, each fresh when it happens.
+    evidence: names of what it must rest on, each fresh when it happens: {"quote"}; or with the time for which it may be
+        relied on at most, counted from its `as_of`: {"quote": timedelta(hours=48)}, None for as long as the flow says.
     ceiling: one, or several that all hold.
     still_wanted: asked with the request, each time, whether the effect is still wanted; plain or async. False
         abandons the run, an error leaves it waiting.
@@ -132,16 +136,18 @@ class Rule:
     """
 
     approval: Approval | None = None
-    evidence: Collection[str] = ()
+    evidence: Collection[str] | Mapping[str, timedelta | None] = ()
     ceiling: Ceiling | Iterable[Ceiling] | None = None
     still_wanted: Predicate | None = None
 
     def __post_init__(self) -> None:
         if self.approval is not None and not isinstance(self.approval, Approval):
             raise _approval(f"it is an Approval or None, not {type(self.approval).__name__}")
-        evidence = several_names("evidence", "evidence", self.evidence)
-        for name in evidence:
+        given_evidence = self.evidence if isinstance(self.evidence, Mapping) else {}
+        evidence = {name: given_evidence.get(name) for name in several_names("evidence", "evidence", self.evidence)}
+        for name, longest in evidence.items():
             check_evidence(name)
+            _check_longest(name, longest)
         if self.still_wanted is not None and not takes(self.still_wanted, None):
             raise refused(
                 "effects", "`still_wanted` is a function of one argument, the request", code="contract.effects"
@@ -153,13 +159,18 @@ class Rule:
         for each in ceilings:
             if not isinstance(each, Ceiling):
                 raise _ceiling(f"it is a Ceiling or several, not {type(each).__name__}")
-        object.__setattr__(self, "evidence", evidence)
+        object.__setattr__(self, "evidence", MappingProxyType(evidence))
         object.__setattr__(self, "ceiling", ceilings)
 
     @property
     def ceilings(self) -> tuple[Ceiling, ...]:
         """All of them; none is an empty tuple."""
         return cast("tuple[Ceiling, ...]", self.ceiling)  # made one above
+
+    @property
+    def longest(self) -> Mapping[str, timedelta | None]:
+        """By name of evidence: for how long it may be relied on at most; None for as long as the flow says."""
+        return cast("Mapping[str, timedelta | None]", self.evidence)  # made one above
 
     def predicate(self, name: str, use: Use) -> Predicate | None:
         """`when` or `still_wanted`, where the pin has it by this qualified name. Two lambdas may share a name."""
@@ -173,6 +184,7 @@ class Rule:
             approval=self.approval.pin() if self.approval else None,
             ceilings=sorted(pins, key=lambda pin: (pin.field, pin.per, pin.currency, pin.max)),
             evidence=list(self.evidence),
+            fresh_for={name: longest // MICROSECOND for name, longest in self.longest.items() if longest is not None},
             wanted=qualified_name(self.still_wanted),
         )
 
@@ -217,6 +229,15 @@ def check_evidence(name: object) -> None:
 def refused(part: str, what: str, *, code: str) -> DeclarationRefused:
     """The error for one wrong part of a declared rule."""
     return DeclarationRefused(f"The contract's {part} can't be declared: {what}.", code=code)
+
+
+def _check_longest(name: str, longest: object) -> None:
+    if longest is not None and not isinstance(longest, timedelta):
+        what = f"{name!r} has {type(longest).__name__} where a timedelta, or None, should be"
+        raise refused("evidence", what, code="contract.evidence")
+    if longest is not None and not timedelta(0) < longest <= EVIDENCE_MAX:
+        what = f"{name!r} may be relied on for {longest}, which is not more than 0 and at most {EVIDENCE_MAX.days} days"
+        raise refused("evidence", what, code="contract.evidence")
 
 
 def several_names(part: str, field: str, given: object) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ say any more that it is not needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -62,6 +62,7 @@ class Rules:
     needs: tuple[Demand, ...] = ()
     ceilings: tuple[Cap, ...] = ()
     evidence: tuple[str, ...] = ()  # names, in order
+    fresh_for: Mapping[str, int] = field(default_factory=dict)  # microseconds from `as_of`, by name of evidence
     forbidden: bool = False
     unnamed: bool = False  # no rule of a contract names it, and the code's contract refuses such effects
     wanted: str = ""  # name by which to ask the code's contract whether it is still wanted; "" for nobody
@@ -69,7 +70,12 @@ class Rules:
 
 
 def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: PolicyPin | None) -> Rules:
-    """What holds for an effect of this declared name. Of twins one is kept: the code's, else the pinned."""
+    """What holds for an effect of this declared name. Of twins one is kept: the code's, else the pinned.
+
+    "" is a question of the flow's own, of which the policy says no more than how long its evidence may be relied on.
+    """
+    if not effect:
+        return Rules(fresh_for={} if policy is None else policy.evidence)
     now, then = coded.effects.get(effect, _NO_RULE), pinned.effects.get(effect, _NO_RULE)
     approvals = [(CONTRACT, now.approval), (PINNED, then.approval)]
     caps = [Cap(CONTRACT, pin) for pin in now.ceilings] + [Cap(PINNED, pin) for pin in then.ceilings]
@@ -88,11 +94,17 @@ def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: P
         needs=_once(needs, lambda need: (need.pin, need.predicate)),
         ceilings=_once(caps, lambda cap: cap.pin),
         evidence=tuple(sorted({*now.evidence, *then.evidence})),
+        fresh_for=_least(now.fresh_for, then.fresh_for, {} if policy is None else policy.evidence),
         forbidden=policy is not None and effect in policy.forbid,
         unnamed=_refuses_others(coded) and effect not in coded.effects and effect not in pinned.effects,
         wanted=now.wanted,
         wanted_lost=then.wanted if then.wanted != now.wanted else "",
     )
+
+
+def _least(*caps: Mapping[str, int]) -> dict[str, int]:
+    """Of each name the smallest number."""
+    return {name: min(each[name] for each in caps if name in each) for name in sorted(set().union(*caps))}
 
 
 def _refuses_others(coded: ContractPin) -> bool:
@@ -175,9 +187,9 @@ def scope_end(per: str, now: int) -> int | None:
     return microseconds_of(following) - 1
 
 
-def evidence_until(policy: PolicyPin | None, name: str, as_of: int, until: int) -> int:
-    """Until when evidence may be relied on, microseconds UTC: as the flow said, capped by the policy from `as_of`."""
-    cap = policy.evidence.get(name) if policy is not None else None
+def evidence_until(rules: Rules, name: str, as_of: int, until: int) -> int:
+    """Until when evidence may be relied on, microseconds UTC: as the flow said, capped by the rules from `as_of`."""
+    cap = rules.fresh_for.get(name)
     return until if cap is None else min(until, as_of + cap)
 
 

@@ -6,7 +6,7 @@ them is declared in code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from typing import Any, cast
 
@@ -30,7 +30,7 @@ def contract_from_toml(text: str) -> Contract:
         others = "free"             # effects that no rule names; else they are refused
 
         [effects.place_order]
-        evidence = ["quote"]
+        evidence = ["quote"]        # or {quote = "48h"}, each with how long it may be relied on at most
         approval = {roles = ["director"], within = "72h", immaterial = ["note"]}
         ceiling = {field = "amount", max = 2_500_000, currency = "GBP", per = "run"}    # or a list of them
 
@@ -64,9 +64,15 @@ def _rule(value: object, place: str) -> Rule:
         ceilings = [ceilings]
     return Rule(
         approval=_approval(given["approval"], within(place, "approval")) if "approval" in given else None,
-        evidence=tables.names(given.get("evidence", []), within(place, "evidence")),
+        evidence=_evidence(given.get("evidence", []), within(place, "evidence")),
         ceiling=[_ceiling(each, within(place, "ceiling")) for each in ceilings],
     )
+
+
+def _evidence(value: object, place: str) -> Collection[str] | Mapping[str, timedelta]:
+    if not isinstance(value, Mapping):
+        return tables.names(value, place)
+    return {name: _time(longest, within(place, name)) for name, longest in value.items()}
 
 
 def _approval(value: object, place: str) -> Approval:

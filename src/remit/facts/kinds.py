@@ -15,6 +15,8 @@ from remit.facts.fact import Fact
 from remit.facts.judgement import Bound, Question, Verdict
 from remit.facts.rules import ContractPin, PolicyPin
 
+Assurance = Literal["asserted", "session", "passkey"]  # how surely the writer of an entry was known
+
 WaitsFor = Literal["repair", "approval", "doubt", "evidence", "gate"]
 
 
@@ -186,6 +188,8 @@ class SignalSent(Fact, frozen=True, kw_only=True):
 class CancelAsked(Fact, frozen=True, kw_only=True):
     """Somebody asked for the run to end; the value is the reason."""
 
+    assurance: Assurance = "asserted"
+
 
 class ApprovalDecided(Fact, frozen=True, kw_only=True):
     """In lane `post`: a person answered a question; the value is {"detail": the reason}. The writer is the decider."""
@@ -193,7 +197,7 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True):
     alone: bool = False  # the decider is the executor or `behalf`, which the rule allows in writing
     ask: str
     asked: str  # hash of the ApprovalAsked that was shown
-    assurance: Literal["asserted", "session", "passkey"] = "asserted"  # how surely the decider was known
+    assurance: Assurance = "asserted"
     authority: Integer  # head seq of `remit:authority` that the roles were read at
     choice: Literal["approve", "deny"]
     meaning: str  # what a yes or no to this means, as it was shown
@@ -203,6 +207,7 @@ class ApprovalDecided(Fact, frozen=True, kw_only=True):
 class DoubtResolved(Fact, frozen=True, kw_only=True):
     """In lane `post`: a person says what became of an effect; the value is {"evidence": words, "outcome": JSON}."""
 
+    assurance: Assurance = "asserted"
     authority: Integer  # head seq of `remit:authority` that it was read at who may say so
     call: str  # name of the effect's call
     intended: str  # hash of the EffectIntended that it is about
@@ -229,6 +234,7 @@ class QuarantineLifted(Fact, frozen=True, kw_only=True):
 class RoleGranted(Fact, frozen=True, kw_only=True):
     """In `remit:authority`: a principal holds a role from here on; the value is {"detail": the reason}."""
 
+    assurance: Assurance = "asserted"
     principal: str
     role: str
 
@@ -236,6 +242,7 @@ class RoleGranted(Fact, frozen=True, kw_only=True):
 class RoleRevoked(Fact, frozen=True, kw_only=True):
     """In `remit:authority`: a principal holds a role no longer; the value is {"detail": the reason}."""
 
+    assurance: Assurance = "asserted"
     principal: str
     role: str
 
@@ -243,18 +250,21 @@ class RoleRevoked(Fact, frozen=True, kw_only=True):
 class PrincipalDisabled(Fact, frozen=True, kw_only=True):
     """In `remit:authority`: nothing goes on under this principal; the value is {"detail": the reason}."""
 
+    assurance: Assurance = "asserted"
     principal: str
 
 
 class PrincipalEnabled(Fact, frozen=True, kw_only=True):
     """In `remit:authority`: the principal counts again; the value is {"detail": the reason}."""
 
+    assurance: Assurance = "asserted"
     principal: str
 
 
 class PrincipalLinked(Fact, frozen=True, kw_only=True):
     """In `remit:authority`: two principals are one person; the value is {"detail": the reason}."""
 
+    assurance: Assurance = "asserted"
     person: str  # the principal that speaks for the person
     principal: str
 
@@ -262,6 +272,7 @@ class PrincipalLinked(Fact, frozen=True, kw_only=True):
 class PolicySet(Fact, frozen=True, kw_only=True):
     """In `remit:authority`: the operators' policy is this one from here on; the value is {"detail": the reason}."""
 
+    assurance: Assurance = "asserted"
     policy: PolicyPin
 
 

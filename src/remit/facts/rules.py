@@ -39,6 +39,7 @@ class RulePin(Fact, frozen=True, kw_only=True):
     approval: ApprovalPin | None = None
     ceilings: list[CeilingPin] = []
     evidence: list[str] = []  # names that it must rest on, in order
+    fresh_for: dict[str, Integer] = {}  # by name of those: microseconds from `as_of` that it may be relied on, at most
     wanted: str = ""  # qualified name of the function that says whether it is still wanted
 
 

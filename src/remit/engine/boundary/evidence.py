@@ -91,14 +91,13 @@ def view_of(turn: Turn, wish: Wish, name: str) -> EvidenceView | None:
 async def take_again(turn: Turn, wish: Wish) -> None:
     """Refresh what this crossing rests on. Not within the attempt that took it, while its time is not over."""
     attempt = turn.attempt
-    demanded = turn.rules(wish.declared).evidence if wish.effect is not None else ()
-    for name in sorted({*demanded, *wish.rests_on.names}):
+    rules = turn.rules(wish.declared)
+    for name in sorted({*rules.evidence, *wish.rests_on.names}):
         view = view_of(turn, wish, name)
         fetcher = turn.fetchers.get(view.call) if view is not None else None
         if view is None or fetcher is None:
             continue
-        policy = turn.host.standing.authority.policy
-        until = evidence_until(policy, name, view.fact.as_of, view.fact.until)
+        until = evidence_until(rules, name, view.fact.as_of, view.fact.until)
         if view.epoch == attempt.lease.epoch and attempt.writer.now() <= until:
             continue
         data = await heard(partial(_fetched, turn, fetcher, name))

@@ -49,7 +49,7 @@ def resume_question(turn: Turn) -> Question:
 async def question_of(turn: Turn, wish: Wish) -> Question:
     """What is asked before this crossing."""
     authority, boundary = turn.host.standing.authority, turn.attempt.boundary
-    rules = turn.rules(wish.declared) if wish.effect is not None else Rules()
+    rules = turn.rules(wish.declared)
     has_key = wish.effect is not None and bool(wish.effect.business_key)
     if (rules.ceilings or rules.needs or has_key) and wish.request is None:
         wish.request = msgspec.json.decode(wish.data)
@@ -94,7 +94,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
 
 async def read_again(turn: Turn, wish: Wish, question: Question) -> Question:
     """The same question, with what runs share as it is now: who holds the business key, what is used of ceilings."""
-    crossing, rules = question.effect, turn.rules(wish.declared) if wish.effect is not None else Rules()
+    crossing, rules = question.effect, turn.rules(wish.declared)
     assert crossing is not None
     business, rival, ceilings = await _shared(turn, wish, rules, question.now)
     crossing = msgspec.structs.replace(crossing, business=business, rival=rival)
@@ -203,8 +203,7 @@ def _basis(turn: Turn, wish: Wish, name: str) -> Basis:
     view = view_of(turn, wish, name)
     if view is None:
         return Basis(name=name)
-    policy = turn.host.standing.authority.policy
-    until = ruling.evidence_until(policy, name, view.fact.as_of, view.fact.until)
+    until = ruling.evidence_until(turn.rules(wish.declared), name, view.fact.as_of, view.fact.until)
     relied = view.relied if view.relied != view.digest else ""
     return Basis(digest=view.digest, failed=turn.unreadable.get(view.call, ""), name=name, relied=relied, until=until)
 

@@ -19,7 +19,7 @@ import msgspec
 from remit.authority.difference import Change, Difference, difference
 from remit.authority.directory import Authority
 from remit.authority.gate import is_high
-from remit.authority.rules import evidence_until, immaterial_of
+from remit.authority.rules import evidence_until, immaterial_of, rules_for
 from remit.authority.seniors import is_nobody_left, seniors
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import UNBELIEVED, Found, find
@@ -352,7 +352,9 @@ def _evidence(
     if known is None:
         return Evidence(name, None, 0, 0)
     value, fact = known
-    until = evidence_until(authority.policy if authority is not None else None, name, fact.as_of, fact.until)
+    policy, pinned = authority.policy if authority is not None else None, view.opened.contract
+    rules = rules_for(asked.bound.effect, pinned=pinned, coded=pinned, policy=policy)
+    until = evidence_until(rules, name, fact.as_of, fact.until)
     changes, since = _changes(view, asked, name, judged)
     return Evidence(name, msgspec.json.decode(value), fact.as_of, until, changes, since)
 

@@ -58,7 +58,7 @@ class Turn:
         return window_end(view.opened_at, view.opened.window_end, risks, policy)
 
     def rules(self, effect: str) -> Rules:
-        """What holds for an effect under the authority that is known now."""
+        """What holds for an effect under the authority that is known now; "" for a question of the flow's own."""
         authority = self.host.standing.authority
         key = effect, authority.version
         found = self._rules.get(key)
