@@ -184,7 +184,7 @@ async def test_17_a_yes_that_was_used_is_used_up(database: Storage):  # proves: 
         assert (await rt.run(twice, id=RUN, by=BUYER, behalf=DANA)).waits_for == "approval"
         assert office.sent == [ORDER]
         assert (await asked(rt)).call == "pay#2"
-        assert await code_of(answer(rt, ask=ask)) == "approval.decided"
+        assert await code_of(answer(rt, ask=ask)) == "approval.used"
     assert office.sent == [ORDER]
 
 

@@ -40,8 +40,49 @@ async def test_a_yes_whose_decider_lost_the_right_to_it_is_not_taken_up(storage:
         assert (await office.go(rt)).waits_for == "approval"  # as it said
         await answer(rt, by=DEREK)
         assert (await office.go(rt)).value == "paid 82000"
-        assert spoke(await rt.why(RUN)) == [(DORA, True), (DEREK, True)]  # of a run that is over it is what was said
+        assert spoke(await rt.why(RUN)) == [(DORA, False), (DEREK, True)], "whose yes it was done by, told afterwards"
     assert len(office.sent) == 1
+
+
+async def test_a_yes_that_became_void_does_not_count_and_one_that_was_used_does(storage: Storage):  # proves: APR-1
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        office.order["amount"] = 83_000
+        await office.go(rt)
+        told = await rt.why(RUN)
+        assert (told.is_answered, spoke(told)) == (False, [(DORA, False)])
+        await answer(rt, by=DEREK)
+        assert (await office.go(rt)).value == "paid 83000"
+        assert spoke(await rt.why(RUN)) == [(DORA, False), (DEREK, True)]
+
+
+async def test_a_no_counts_also_where_the_turn_that_heard_it_closed_its_question(storage: Storage):  # proves: APR-6
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt, "deny")
+        assert (await office.go(rt)).code == "denied"
+        assert spoke(await rt.why(RUN)) == [(DORA, True)]
+
+
+async def test_a_yes_that_was_used_counts_whatever_its_giver_lost_since(storage: Storage):  # proves: APR-3
+    office = Office()
+
+    def breaks(order: dict[str, Any], key: str) -> Any:
+        raise OSError("the line broke")
+
+    office.body = breaks
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        assert (await office.go(rt)).status == "in_doubt"
+        await lose(rt, "revoked")
+        assert spoke(await rt.why(RUN)) == [(DORA, True)]
 
 
 @pytest.mark.parametrize("how", ["disabled", "revoked", "given back"])

@@ -528,6 +528,34 @@ async def test_a_stricter_policy_holds_at_once_and_a_laxer_one_never(storage: St
     assert office.sent == strict.sent == []
 
 
+async def test_a_run_goes_on_under_a_policy_that_forbids_what_it_does_not_call(storage: Storage):  # proves: GATE-2
+    """A plain resume notes that the policy moved; what it forbids is judged at the effect."""
+    office, broken = Office(), [True]
+
+    @remit.step
+    async def choose() -> bool:
+        if broken:
+            raise OSError("no answer")
+        return False
+
+    @remit.flow(contract=remit.Contract(effects={"pay": office.rule}, **office.contract), name="purchase")
+    async def purchase(run: remit.Run) -> str:
+        told: str = await run.effect(office.pay, ORDER) if await run.step(choose) else "nothing to pay"
+        return told
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.set_policy({"version": "1"}, by=ROOT)
+        with pytest.raises(remit.StepError):
+            await rt.run(purchase, id=RUN, by=BUYER, behalf=DANA)
+        await rt.set_policy({"version": "2", "forbid": ["pay"]}, by=ROOT)
+        found = (await rt.judge(RUN, purchase)).verdict
+        assert (found.decision, [each.code for each in found.findings if each.code]) == ("resume", ["policy.moved"])
+        broken.clear()
+        assert (await rt.run(purchase, id=RUN, by=BUYER, behalf=DANA)).value == "nothing to pay"
+    assert office.sent == []
+
+
 async def test_code_of_a_higher_risk_has_no_more_time_than_the_run_was_opened_with(
     clock: MovedClock,
 ):  # proves: GATE-8

@@ -90,7 +90,8 @@ class Why:
     it up.
     objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
     of which nobody knows whether they happened. cancelled_by: who wants an end. spoken: what people said of it, with
-    their reasons, also when it is over.
+    their reasons, also when it is over. done: of a run that ended early, the effects that happened all the same; its
+    reason says so too.
     """
 
     run: str
@@ -117,6 +118,7 @@ class Why:
     doubts: tuple[Effected, ...] = ()
     cancelled_by: str = ""
     spoken: tuple[Spoken, ...] = ()
+    done: tuple[str, ...] = ()
 
     @property
     def is_overlong(self) -> bool:
@@ -240,6 +242,8 @@ def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str,
         found["asks"] = tuple(shown(view, ask, now, authority) for ask in standing)
         found["doubts"] = tuple(_doubt(view, boundary.effects[name], authority) for name in boundary.in_doubt)
         found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
+    elif view.status is not Status.COMPLETED:
+        found["done"] = boundary.happened
     return found
 
 

@@ -66,8 +66,8 @@ class People(Opened):
         """Answer a question. The run is due then; no flow is run here.
 
         choice: "approve" or "deny". by: a person, "user:dana". seen: `ask.version`, of what was shown.
-        Raises ApprovalRefused (`approval.decided`, `.void`, `.stale`, `.expired`, `.role`, `.self` ...), Refused
-        `run.ended`, Tampered: nothing was written.
+        Raises ApprovalRefused (`approval.decided`, `.used`, `.void`, `.stale`, `.expired`, `.role`, `.self` ...),
+        Refused `run.ended`, Tampered: nothing was written.
         """
         host = self._ready()
         check_principal(by, "decider")

@@ -16,7 +16,8 @@ from remit.facts.view import RunView
 class Spoken:
     """What one person said. did: "said no to pay". words: the reason or the evidence, "" for none. at: µs UTC.
 
-    counts: of what the next turn would take up, whether it does, by the directory of now.
+    counts: of what the next turn would take up, whether it does, by the directory of now. False as well of a yes to a
+    question that became void.
     """
 
     by: str
@@ -35,7 +36,7 @@ def spoken(view: RunView, authority: Authority | None) -> tuple[Spoken, ...]:
     for ask in boundary.asks.values():
         if (given := ask.decided) is not None:
             did = "said yes to" if given.fact.choice == "approve" else "said no to"
-            is_good = view.ended is not None or answer_counts(view, ask, authority)
+            is_good = answer_counts(view, ask, authority)
             found.append(Spoken(given.by, f"{did} {ask.asked.call}", detail_of(given.reason), given.at, is_good))
     effects = {effect.intention: effect for effect in boundary.effects.values()}
     for told in (word for words in boundary.resolved.values() for word in words):

@@ -74,6 +74,11 @@ class Boundary:
         return list(self._in_doubt)
 
     @property
+    def happened(self) -> tuple[str, ...]:
+        """Names of effects that are known to have happened."""
+        return tuple(effect.name for effect in self.effects.values() if effect.state == "ok")
+
+    @property
     def may_have_happened(self) -> tuple[str, ...]:
         """Names of effects that happened, or may have."""
         return tuple(effect.name for effect in self.effects.values() if effect.may_have_happened)

@@ -17,13 +17,16 @@ from remit.facts.view import RunView
 
 
 def answer_counts(view: RunView, ask: AskView, authority: Authority | None) -> bool:
-    """Whether the answer to a question stands. A no does, and what was taken up; of the rest only who gave it is asked.
+    """Whether the answer to a question stands. A no does, and what was used; a yes to one that is void does not.
 
-    authority: None where it can't be believed, so that nobody knows better.
+    Of the rest only who gave it is asked, and of a run that is over nothing more. authority: None where it can't be
+    believed, so that nobody knows better.
     """
     decided, judged = ask.decided, view.boundary.asked_for.get(ask.asked.ask)
-    if decided is None or judged is None or authority is None or decided.fact.choice == "deny" or not ask.stands:
+    if decided is None or decided.fact.choice == "deny" or ask.used_by:
         return True
+    if ask.voided or judged is None or authority is None or view.ended is not None:
+        return not ask.voided
     answer = answer_to(authority, ask, decided, call=ask.asked.call, bound=ask.asked.bound)
     return not faults(msgspec.structs.replace(judged.question, answer=answer))
 

@@ -65,7 +65,9 @@ class Ask:
     None at the first time. void: why the question before does not hold. roles: one of each group is needed.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
     state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
-    `run_ended` where the run ended first. decided_by: who answered, "" while nobody did. reason: why, "" for none.
+    `run_ended` where the run ended first. voided: of a void one, why it holds no longer. later: id of the newest
+    question of this call, "" where that is this one. decided_by: who answered, "" while nobody did. choice: what they
+    said, whatever became of it. reason: why, "" for none.
     moved: of one that stands, what is another than when it was asked, so that a yes may be void: "policy"; "roles",
     where at high risk nobody who held one then is left to answer, so that the next turn asks anew; or the name of
     an executor whom the directory has otherwise now. number: by which the inbox is paged, 0 elsewhere.
@@ -89,7 +91,10 @@ class Ask:
     findings: tuple[Finding, ...]
     version: str
     state: Standing
+    voided: tuple[str, ...]
+    later: str
     decided_by: str
+    choice: Choice | Literal[""]
     reason: str
     raw: bytes
     moved: tuple[str, ...] = ()
@@ -134,9 +139,9 @@ async def read_ask(host: Host, ask_id: str) -> Ask:
 async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: str, seen: str) -> Ask:
     """Post a decision; the question that it answers.
 
-    seen: the version of the question as it was shown. Raises ApprovalRefused: `approval.absent`, `.decided`, `.void`,
-    `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written. `.late`: the
-    question became void while the answer was on its way, so that a yes, which was written, does not count.
+    seen: the version of the question as it was shown. Raises ApprovalRefused: `approval.absent`, `.decided`, `.used`,
+    `.void`, `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written.
+    `.late`: the question became void while the answer was on its way, so that a yes, which was written, does not count.
     """
     row = await _row(host, ask_id)
 
@@ -187,6 +192,7 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
     before = boundary.asks.get(asked.instead_of)
     judged = _judged(view, ask)
     needs = judged.question.needs if judged is not None else []
+    later = boundary.last_ask_of(asked.call)
     immaterial, state = immaterial_of(needs), standing(view, ask, now)
     return Ask(
         id=asked.ask,
@@ -207,7 +213,10 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         findings=tuple(judged.verdict.findings) if judged is not None else (),
         version=ask.hash,
         state=state,
+        voided=tuple(ask.voided),
+        later=later.asked.ask if later is not None and later is not ask else "",
         decided_by=ask.decided.by if ask.decided is not None else "",
+        choice=ask.decided.fact.choice if ask.decided is not None else "",
         reason=detail_of(ask.decided.reason) if ask.decided is not None else "",
         raw=ask.request,
         moved=_moved(view, ask, judged, authority) if state in ("open", "approved") else (),
@@ -236,14 +245,20 @@ def _absent(ask_id: str) -> ApprovalRefused:
 def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
     """Whether the question is still the one that was shown, and still open."""
     asked = ask.asked
+    later = found.view.boundary.last_ask_of(asked.call)
+    anew = "" if later is None or later is ask else f" It is asked anew as {later.asked.ask}."
     if ask.decided is not None:
         told = f"{ask.decided.by} said {ask.decided.fact.choice}"
-        raise _over(f"The question was answered already: {told}; nothing was done.", ask, code="approval.decided")
-    if not ask.stands:
-        later = found.view.boundary.last_ask_of(asked.call)
-        now = "" if later is None or later is ask else f" It is asked anew as {later.asked.ask}."
-        why = ", ".join(ask.voided) or "it was used"
-        raise _over(f"The question holds no longer ({why}); nothing was done.{now}", later or ask, code="approval.void")
+        if ask.used_by:
+            what = f"The question was answered, {told}, and {ask.used_by} used that up; nothing was done."
+            raise _over(what, ask, code="approval.used")
+        what = f"The question was answered already: {told}; nothing was done.{anew}"
+        raise _over(what, ask, code="approval.decided")
+    if ask.voided:
+        why = ", ".join(ask.voided)
+        raise _over(
+            f"The question holds no longer ({why}); nothing was done.{anew}", later or ask, code="approval.void"
+        )
     denied = found.view.boundary.denied(asked.call, asked.bound)
     if denied is not None and denied.decided is not None:  # to the question before, which was void by then
         what = f"{denied.decided.by} said deny to this very request; nothing was done."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,6 +49,20 @@ def outcome_of(view: RunView, codec: Codec[Any]) -> Outcome:
     if view.parked is not None:
         return Outcome(run, view.status, view.parked.code, detail_of(view.last_value), view.parked.waits_for)
     return Outcome(run, view.status)
+
+
+def with_done(words: str, done: Iterable[str]) -> str:
+    """Why a run ended early, and then the effects that happened all the same. Two sentences, whoever wrote words."""
+    told = done_before(done)
+    if not told:
+        return words
+    return f"{words} {told}" if words.rstrip().endswith((".", "!", "?", "…")) else f"{words}. {told}"
+
+
+def done_before(done: Iterable[str]) -> str:
+    """Effects that happened in a run that ended early, as a sentence; "" where none did."""
+    names = ", ".join(done)
+    return f"Done before: {names}." if names else ""
 
 
 def detail_of(value: bytes | None) -> str:

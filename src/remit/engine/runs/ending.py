@@ -16,7 +16,7 @@ from typing import Any
 from remit.authority.gate import outcome_of
 from remit.engine.boundary.crossing import may_go_on
 from remit.engine.boundary.settling import take_words
-from remit.engine.process.outcome import Outcome, detail
+from remit.engine.process.outcome import Outcome, detail, with_done
 from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import to_run_again
@@ -107,7 +107,7 @@ async def finish(attempt: Attempt, halt: Halt) -> Outcome | Again:
     if isinstance(halt, Parked):
         return await _park(attempt, halt)
     judged: list[Draft] = [] if halt.judged is None else [attempt.writer.draft(halt.judged, name=halt.name)]
-    words = _with_effects(attempt, halt.words)
+    words = with_done(halt.words, attempt.boundary.happened)
     try:
         await attempt.end(
             halt.fact, detail(words), before=judged, marks=_closing(attempt), is_post_seen=False, fence=halt.fence
@@ -156,12 +156,6 @@ def _undone(attempt: Attempt) -> Parked | None:
         return None
     words = f"{', '.join(names)}, which the flow gave up, is known not to have happened; the next turn tries again."
     return Parked("repair", "effect.did_not_happen", words)
-
-
-def _with_effects(attempt: Attempt, words: str) -> str:
-    """A run that ends early says which of its effects happened all the same."""
-    done = [effect.name for effect in attempt.boundary.effects.values() if effect.state == "ok"]
-    return f"{words} Done before: {', '.join(done)}." if done else words
 
 
 def _closing(attempt: Attempt) -> tuple[Mark, ...]:

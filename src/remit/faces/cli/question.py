@@ -7,7 +7,7 @@ cut, folded away or left out, because somebody decides on what stands here.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rich.console import Group
@@ -49,13 +49,15 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     told = facts(
         ("question", ask.id),
         ("state", ask_state(ask.state)),
+        ("void because", _why(ask.voided)),
         ("may this happen", cell(what, "bold")),
         ("run", f"{ask.run}, flow {ask.flow}"),
         ("asked by", f"{ask.by} for {ask.behalf}" if ask.behalf else ask.by),
         ("asks", roles_of(ask) + ("; also those for whom it acts" if ask.alone else "")),
         ("asked", time_of(ask.asked_at)),
         ("until", time_of(ask.until) + (left if is_open else "")),
-        ("answered by", f"{ask.decided_by}: {ask.reason}" if ask.reason else ask.decided_by),
+        ("answered by", _answered(ask)),
+        ("asked anew as", ask.later),
     )
     version = Group(cell("version", "dim"), cell(ask.version))  # of a line of its own, so that it can be copied
     who = f"What {ask.by} asks for; it wrote this text itself:"
@@ -75,6 +77,19 @@ def moved(ask: Ask) -> Shown | None:
         )
     said = ["the policy" if one == POLICY_MOVED else f"what the directory says of {one}" for one in ask.moved]
     return cell(f"Moved since it was asked: {', '.join(said)}. A yes may be void.", "bold yellow")
+
+
+def _answered(ask: Ask) -> str:
+    """Who said what: that it was a yes stands there also when that holds no longer."""
+    if not ask.choice:
+        return ""
+    said = f"{ask.decided_by}, {'yes' if ask.choice == 'approve' else 'no'}"
+    return f"{said}: {ask.reason}" if ask.reason else said
+
+
+def _why(codes: Sequence[str]) -> str:
+    """Why a question holds no longer, in words. What is shown moves with all that is named beside it."""
+    return ", ".join(fault_text(code) for code in codes if code != "approval.shown" or len(codes) == 1)
 
 
 def roles_of(ask: Ask) -> str:
@@ -112,8 +127,7 @@ def _difference(ask: Ask) -> Shown | None:
     found = ask.difference
     if found is None:
         return None
-    moved = [code for code in ask.void if code != "approval.shown"] or ask.void  # it moves with all that is shown
-    why = ", ".join(fault_text(code) for code in moved)
+    why = _why(ask.void)
     void = f" What was asked before holds no longer: {why}." if why else ""
     head = f"Asked again; {_counted(found)} changed since.{void}"
     parts: list[Shown] = [cell(head, "bold yellow")]
@@ -201,7 +215,9 @@ def _findings(judged: GateJudged | None) -> Shown | None:
 
 
 def how(ask: Ask) -> Shown | None:
-    """How it is answered; None where it is no longer open."""
+    """How it is answered, or where the question is that was asked after it; None where it is no longer open."""
+    if ask.later:
+        return next_of(step("`remit ask {ask}` shows what was asked in its place.", ask=ask.later))
     if ask.state != "open":
         return None
     words = "`remit approve {ask} --by user:YOU`, or `remit deny {ask} --by user:YOU`"

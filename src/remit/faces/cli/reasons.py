@@ -7,6 +7,7 @@ from rich.text import Text
 
 from remit.engine.people.deciding import ROLES_MOVED, Ask
 from remit.engine.people.effected import Effected
+from remit.engine.process.outcome import done_before
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, ago, span, stack, status_of, time_of, whose
 from remit.faces.cli.typed import next_of
@@ -32,10 +33,12 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
     is_said_below = told.status == "cancelled" and bool(told.spoken)  # by whoever wanted it, with their reason
     if told.reason and not (told.failures or told.objections or is_said_below or _is_overtaken(told)):
-        parts.append(cell(f"{told.code}: {told.reason}"))
+        parts.append(cell(f"{told.code}: {told.reason.removesuffix(done_before(told.done)).rstrip()}"))
     parts += [_asked(ask, told.now) for ask in told.asks if not ask.decided_by]
     parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" and not doubt.told_by]
     parts += [_said(one) for one in told.spoken]
+    if told.done:  # said in the reason too, beside which others may be told instead
+        parts.append(cell(done_before(told.done), "bold"))
     if told.is_answered:
         parts.append(cell("The next turn takes that up."))
     if told.failures:

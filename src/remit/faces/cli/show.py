@@ -12,7 +12,7 @@ from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, w
 from remit.faces.documents import status_name, words_of
 from remit.faces.explain import Explanation
 from remit.faces.spoken import evidence_of
-from remit.facts.machine import COMPLETING
+from remit.facts.machine import COMPLETING, ENDED
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
 from remit.store.protocol import Checkup, RunRow
@@ -65,6 +65,7 @@ def one_run(found: Explanation, view: RunView, calls: list[Line], *, is_raw: boo
         ("entries", f"{row.seq}, the last {row.head.hex()[:16]}…"),
         ("input", "" if is_raw else Cut("", view.input)),
         (last, "" if is_raw else _last_value(view)),
+        ("done before", ", ".join(view.boundary.happened) if view.status in ENDED and last == "reason" else ""),
     )
     if is_raw:
         values = [("input", view.input), *((f"{call.name} ({call.kind})", call.value) for call in calls)]

@@ -14,7 +14,8 @@ from remit.facts.judgement import Who
 from remit.facts.machine import POSTED
 from remit.facts.timeline import Line
 
-_WHOLE = (*POSTED, "PolicySet")  # never cut: of a policy whoever looks wants each rule
+# Never cut: of a policy whoever looks wants each rule, and why a run ended says what was done before.
+_WHOLE = (*POSTED, "PolicySet", "RunEnded")
 
 
 def timeline(told: Explanation) -> Shown:

@@ -1,0 +1,106 @@
+"""The page of a question that holds no longer: what was answered, why that came to nothing, and where it goes on."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.command import Desk
+
+FLOWS = """
+from datetime import timedelta
+from pathlib import Path
+
+import remit
+
+
+@remit.effect
+def pay(amount: int, *, key: str) -> str:
+    return f"paid {amount}"
+
+
+RULE = remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=8)))
+
+
+@remit.flow(contract=remit.Contract(version="1", resume={"buyer"}, effects={"pay": RULE}))
+def buy(run: remit.SyncRun, payee: str) -> str:
+    run.effect(pay, int(Path("amount").read_text()))
+    return run.effect(pay, 5)
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    (tmp_path / "flows.py").write_text(FLOWS)
+    for who, role in (("agent:buyer", "buyer"), ("user:dana", "buyer"), ("user:kim", "director")):
+        desk("grant", who, role, "--by", "user:ops")
+    return desk
+
+
+def asked(desk: Desk, amount: int) -> dict[str, Any]:
+    """The question that waits when the run was gone on with to pay this much."""
+    (desk.folder / "amount").write_text(str(amount))
+    by = ("--by", "agent:buyer", "--behalf", "user:dana")
+    desk("run", "flows:buy", "--id", "r", "--input", '"Acme"', *by, exits=8)
+    (ask,) = desk.json("inbox")
+    told: dict[str, Any] = ask
+    return told
+
+
+def row(page: str, name: str) -> str | None:
+    """What stands in a row of the page; None where there is no such row."""
+    found = re.search(rf"^{name} {{2,}}(.+)$", page, re.M)
+    return found[1] if found else None
+
+
+@pytest.mark.parametrize(("verb", "choice", "said"), [("approve", "approve", "yes"), ("deny", "deny", "no")])
+def test_a_void_question_says_what_was_answered_why_it_is_void_and_what_is_asked_now(
+    desk: Desk, verb: str, choice: str, said: str
+):  # proves: APR-1, APR-5
+    old = asked(desk, 380)
+    desk(verb, old["id"], "--by", "user:kim", "--yes", "--reason", "as I said")
+    assert row(desk("ask", old["id"]), "void because") is None
+    new = asked(desk, 390)
+    page, told = desk("ask", old["id"]), desk.json("ask", old["id"])
+    assert row(page, "answered by") == f"user:kim, {said}: as I said"
+    assert row(page, "void because") == "the request changed"
+    assert row(page, "asked anew as") == new["id"]
+    assert page.endswith(f"Next:\n  remit ask {new['id']}\nshows what was asked in its place.\n")
+    assert (told["choice"], told["voided"], told["later"]) == (
+        choice, ["approval.payload", "approval.shown"], new["id"],
+    )  # fmt: skip
+    again = desk(verb, old["id"], "--by", "user:kim", "--yes", exits=2)
+    assert "error: approval.decided" in again and f"It is asked anew as {new['id']}." in again
+    assert row(desk("ask", new["id"]), "asked anew as") is None
+
+
+def test_a_yes_that_became_void_is_not_told_as_one_that_counts(desk: Desk):  # proves: APR-1
+    desk("approve", asked(desk, 380)["id"], "--by", "user:kim", "--yes", "--reason", "agreed")
+    assert "user:kim said yes to pay: agreed" in desk("why", "r")
+    asked(desk, 390)
+    told = desk("why", "r")
+    assert "user:kim said yes to pay (which counts no longer): agreed" in told and "next turn takes that up" not in told
+    assert [one["counts"] for one in desk.json("why", "r")["spoken"]] == [False]
+
+
+def test_a_question_that_nobody_answered_says_so_by_saying_nothing(desk: Desk):
+    old = asked(desk, 380)
+    asked(desk, 390)
+    page = desk("ask", old["id"])
+    assert row(page, "answered by") is None and row(page, "void because") == "the request changed"
+
+
+def test_a_yes_that_was_used_is_told_as_used(desk: Desk):  # proves: APR-6
+    ask = asked(desk, 380)
+    desk("approve", ask["id"], "--by", "user:kim", "--yes")
+    assert asked(desk, 380)["call"] == "pay#2"
+    page = desk("ask", ask["id"])
+    assert (row(page, "state"), row(page, "answered by"), row(page, "asked anew as")) == (
+        "used", "user:kim, yes", None,
+    )  # fmt: skip
+    again = desk("approve", ask["id"], "--by", "user:kim", "--yes", exits=2)
+    assert "error: approval.used" in again and "user:kim said approve, and pay used that up" in again
