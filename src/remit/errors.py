@@ -314,6 +314,9 @@ class StoreClosed(StoreError):
     hint = "Open the store again, in the process and the event loop that use it."
 
 
+FORKED_HINT = "Start the process with `spawn` instead of `fork`, or fork it before the store is opened."  # store.forked
+
+
 class LoadError(StoreUnavailable):
     """A two-method store raised in `load`; nothing was run."""
 

@@ -32,6 +32,10 @@ MOUNTINFO = r"""
 49 22 0:49 / /layers rw - overlay overlay rw,lowerdir=/a,upperdir=/b,workdir=/c
 50 22 0:50 / /mnt/gluster rw - fuse.glusterfs node1:/v rw
 51 22 0:51 / /mnt/ntfs rw - fuseblk /dev/sdd1 rw
+52 22 0:52 / /Users rw - fakeowner /run/host_mark/Users rw,fakeowner
+53 22 0:53 / /host rw - virtiofs virtiofs0 rw
+54 22 0:54 / /mnt/blob rw - fuse.blobfuse2 blobfuse2 rw
+55 22 0:55 / /mnt/d rw - drvfs D:\134 rw
 """
 
 
@@ -51,6 +55,10 @@ MOUNTINFO = r"""
         ("/layers/a.db", "overlay", False),
         ("/mnt/gluster/a.db", "fuse.glusterfs", True),
         ("/mnt/ntfs/a.db", "fuseblk", False),
+        ("/Users/dana/a.db", "fakeowner", True),
+        ("/host/a.db", "virtiofs", True),
+        ("/mnt/blob/a.db", "fuse.blobfuse2", True),
+        ("/mnt/d/a.db", "drvfs", True),
     ],
 )
 def test_a_network_file_system_is_told_from_a_disk(path: str, kind: str, refused: bool):  # proves: OWN-8

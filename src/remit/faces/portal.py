@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from remit.errors import StoreClosed, SyncInLoop
+from remit.errors import FORKED_HINT, StoreClosed, SyncInLoop
 
 T = TypeVar("T")
 
@@ -35,7 +35,9 @@ class Portal:
         """Run `work` in the portal's loop and wait for it. An interrupt of the caller cancels the work."""
         if os.getpid() != self._pid:
             work.close()  # its loop's thread stayed with the parent: waiting for it would never end
-            raise StoreClosed("Nothing was done: the runtime was opened before a fork.", code="store.forked")
+            raise StoreClosed(
+                "Nothing was done: the runtime was opened before a fork.", code="store.forked", hint=FORKED_HINT
+            )
         future = asyncio.run_coroutine_threadsafe(work, self.loop)
         try:
             return future.result()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from remit.errors import StoreClosed
+from remit.errors import FORKED_HINT, StoreClosed
 from remit.store.protocol import Ledger
 
 
@@ -33,7 +33,9 @@ class Opened:
             raise StoreClosed("Nothing was done: the store is closed.")
         if os.getpid() != self._pid:
             raise StoreClosed(
-                f"Nothing was done: the store was opened by process {self._pid}, before a fork.", code="store.forked"
+                f"Nothing was done: the store was opened by process {self._pid}, before a fork.",
+                code="store.forked",
+                hint=FORKED_HINT,
             )
 
     def _check(self) -> None:

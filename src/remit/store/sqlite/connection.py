@@ -22,6 +22,7 @@ from typing import TypeVar
 import apsw
 
 from remit.errors import CommitUnknown, StoreRefused, StoreUnavailable
+from remit.store.sqlite.forks import check_fork
 
 T = TypeVar("T")
 
@@ -66,7 +67,8 @@ def check_version(version: str) -> None:
 
 
 def connect(path: str, *, create: bool = False) -> apsw.Connection:
-    """A connection without any settings yet, which has not written anything. Raises apsw.Error."""
+    """A connection without any settings yet, which has not written anything. Raises apsw.Error, StoreRefused."""
+    check_fork(path)
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
     connection = apsw.Connection(path, flags=flags, statementcachesize=64)
     connection.setbusytimeout(5_000)  # for reads, which wait only while a log is recovered or removed

@@ -9,7 +9,7 @@ import apsw
 from remit.store.checkups import of_ledger, of_runs, of_schema
 from remit.store.protocol import LEASE_US_OVERLONG, Checkup, Ledger
 from remit.store.sqlite.connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
-from remit.store.sqlite.guards import is_network, read_mount
+from remit.store.sqlite.guards import companions_trouble, is_network, read_mount
 from remit.store.sqlite.rows import Q, rows_of
 
 
@@ -42,6 +42,9 @@ def _pragmas(connection: apsw.Connection) -> Checkup:
 
 def _place(path: str) -> Checkup:
     mount = read_mount(path)
+    trouble = companions_trouble(path, mount)
+    if trouble:
+        return Checkup("file system", False, f"{path} {trouble}", "Mount its folder, and leave it one name.")
     if mount is None:
         return Checkup("file system", True, f"{path} (this system does not say which)")
     ok = not is_network(mount)

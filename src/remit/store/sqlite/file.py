@@ -22,7 +22,7 @@ from remit.errors import StoreError, StoreRefused
 from remit.store.protocol import Ledger
 from remit.store.schema import migrations, names_of, pending, steps, tables_of
 from remit.store.sqlite.connection import check_version, connect, patiently, refusal, settle, transact
-from remit.store.sqlite.guards import check_folder, check_mount, read_mount
+from remit.store.sqlite.guards import check_companions, check_folder, check_mount, read_mount
 from remit.store.sqlite.rows import Q
 
 _UNPREFIXED = tables_of(migrations("sqlite")[0])
@@ -40,7 +40,9 @@ def open_file(
     """
     check_version(apsw.sqlite_lib_version())
     check_folder(path)
-    check_mount(path, read_mount(path))
+    mount = read_mount(path)
+    check_mount(path, mount)
+    check_companions(path, mount)
     is_new = not os.path.lexists(path)
     opened: list[apsw.Connection] = []
     try:

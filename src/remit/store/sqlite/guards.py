@@ -2,13 +2,15 @@
 
 SQLite keeps several processes apart with locks on the file and with memory shared beside
 it. Network file systems do neither reliably, and a write acknowledged there may be lost
-without a word, so such a place is refused rather than hoped for.
+without a word, so such a place is refused rather than hoped for. So is a file that others
+may open under another name, or from another folder: each name has a log of its own.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -16,11 +18,11 @@ from remit.errors import Refused, StoreRefused
 
 _NETWORK = re.compile(
     r"^(nfs4?|cifs|smb2|smb3|smbfs|ncpfs|afs|coda|ceph|glusterfs|lustre|gpfs|beegfs|orangefs|pvfs2|ocfs2|gfs2|davfs|"
-    r"vboxsf|prl_fs|vmhgfs)$"
+    r"fhgfs|panfs|wekafs|acfs|vboxsf|prl_fs|vmhgfs|drvfs|virtiofs|fakeowner)$"
 )
 _NETWORK_FUSE = re.compile(
     r"^fuse\.(sshfs|ceph|glusterfs|s3fs|rclone|gcsfuse|goofys|mount-s3|davfs2?|smbnetfs|vmhgfs|juicefs|seaweedfs|"
-    r"grpcfuse|osxfs|lustre|beegfs|curlftpfs|gvfsd)"
+    r"grpcfuse|osxfs|fakeowner|lustre|beegfs|curlftpfs|gvfsd|mfs|moosefs|lizardfs|blobfuse|cephfs|alluxio|quobyte|nfs)"
 )
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _MOUNTINFO = "/proc/self/mountinfo"
@@ -86,6 +88,31 @@ def check_mount(path: str, mount: Mount | None) -> None:
             code="store.network",
             hint="Use a disk of this machine, or `postgresql://` for several machines.",
         )
+
+
+def check_companions(path: str, mount: Mount | None) -> None:
+    """Raises StoreRefused `store.companions` where not all who open the file need find the same `-wal` and `-shm`."""
+    trouble = companions_trouble(path, mount)
+    if trouble:
+        raise StoreRefused(
+            f"Nothing was opened: {path} {trouble}, and SQLite keeps its log and its locks beside the name: "
+            "who opens another one does not see what is committed here.",
+            code="store.companions",
+            hint="Mount the folder instead of the file, and leave the file one name: copy it, don't link it.",
+        )
+
+
+def companions_trouble(path: str, mount: Mount | None) -> str:
+    """What is wrong with how the file is reached; "" where nothing is. A folder that is mounted is fine."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    if not stat.S_ISREG(found.st_mode):
+        return ""
+    if mount is not None and mount.point == path:
+        return "is mounted as a single file"
+    return f"has {found.st_nlink} names, by hard links" if found.st_nlink > 1 else ""
 
 
 def check_folder(path: str) -> None:

@@ -70,6 +70,12 @@ def read_row(connection: apsw.Connection, tenant: str, run: str) -> RunRow | Non
     return one_row(connection, Q["read_row"], (tenant, run))
 
 
+def is_short(connection: apsw.Connection, run_key: int, entries_max: int) -> bool | None:
+    """Whether a run has up to so many entries; None where there is no such run."""
+    row = one_row(connection, Q["read_row_by_key"], (run_key,))
+    return None if row is None else row.seq + row.post_seq <= entries_max
+
+
 def read_run(connection: apsw.Connection, run_key: int) -> Stored | None:
     """Row and both lanes in one snapshot."""
     connection.execute("BEGIN")

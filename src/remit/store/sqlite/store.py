@@ -13,7 +13,7 @@ Where it is stronger than `file:`: several processes, appends that cost the same
 long the journal is, leases between processes.
 
 The file and its companions are opened by SQLite alone: POSIX drops all locks of a process
-on a file when any descriptor of it is closed.
+on a file when any descriptor of it is closed. Where somebody else did, `place.py` finds out.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ class SqliteStore(Opened):
         return await asyncio.to_thread(os.path.exists, self.path)
 
     async def open(self) -> None:
-        """Raises StoreRefused: store.missing, .network, .broken, .foreign, .newer, .unwritable, .busy, .pragma."""
+        """Raises StoreRefused: store.forked, .missing, .network, .companions, .broken, .foreign, .newer, .unwritable,
+        .busy, .pragma.
+        """
         if self._is_open:
             return
         self._loop, self._pid = asyncio.get_running_loop(), os.getpid()
@@ -125,6 +127,11 @@ class SqliteStore(Opened):
             self._far_connection.close()
         self._far_thread = self._far_connection = None
         await asyncio.to_thread(self._writer.close)
+
+    def _check_process(self) -> None:
+        """Also raises StoreUnavailable `store.moved` where a commit may be seen by nobody but us."""
+        super()._check_process()
+        self._writer.place.check_kept()
 
     async def now(self) -> int:
         self._check()
@@ -167,10 +174,10 @@ class SqliteStore(Opened):
         return self._read(lambda c: sqlite_rows.read_row(c, tenant, run))
 
     async def read_run(self, run_key: int) -> Stored | None:
-        row = self._read(lambda c: sqlite_rows.one_row(c, Q["read_row_by_key"], (run_key,)))
-        if row is None:
+        is_near = self._read(lambda c: sqlite_rows.is_short(c, run_key, _NEAR_ENTRIES_MAX))
+        if is_near is None:
             return None
-        if row.seq + row.post_seq <= _NEAR_ENTRIES_MAX:
+        if is_near:
             return self._read(lambda c: sqlite_rows.read_run(c, run_key))
         return await self._read_far(lambda c: sqlite_rows.read_run(c, run_key))
 

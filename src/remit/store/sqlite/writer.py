@@ -27,13 +27,13 @@ from typing import TypeVar
 import apsw
 
 from remit.clock import Clock
-from remit.errors import StoreUnavailable
 from remit.store.batch import Answers
 from remit.store.damage import DAMAGE, damaged
 from remit.store.protocol import Loss, Opening, Unit
 from remit.store.sqlite.connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
 from remit.store.sqlite.file import connect_again
 from remit.store.sqlite.guest import Build, build_unit
+from remit.store.sqlite.place import Place
 from remit.store.sqlite.units import Move, SomeLost, move_all, move_each, write_batch
 from remit.store.tables import is_large
 
@@ -61,7 +61,7 @@ class SqliteWriter:
         self._connection, self._path, self._clock = connection, path, clock
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="remit-sqlite-writer")
-        self._file = _file_id(path)
+        self.place = Place(path)
         self._commits, self._log_rest_until = 0, 0.0
 
     async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
@@ -89,11 +89,7 @@ class SqliteWriter:
             except DAMAGE as exc:
                 raise damaged(exc) from exc
 
-        def transaction() -> T:
-            self._check_file()
-            return transact(self._connection, write)
-
-        return await self.run(transaction)
+        return await self.run(lambda: self._transaction(write, PATIENCE_S))
 
     async def transact(self, build: Build, limit_ms: int) -> tuple[Unit, Loss | None]:
         """Write a unit and the caller's own rows in one transaction; with a reason where neither was written."""
@@ -115,17 +111,26 @@ class SqliteWriter:
         self._connection.close()
 
     def _commit(self, units: Sequence[Unit], openings: Sequence[Opening], patience_s: float) -> Answers:
-        self._check_file()
-        connection = self._connection
         try:
-            answers = transact(connection, lambda: self._write(units, openings, move_all), patience_s=patience_s)
+            answers = self._transaction(lambda: self._write(units, openings, move_all), patience_s)
         except SomeLost:
-            answers = transact(connection, lambda: self._write(units, openings, move_each), patience_s=patience_s)
+            answers = self._transaction(lambda: self._write(units, openings, move_each), patience_s)
         self._note_commit()
         return answers
 
+    def _transaction(self, write: Callable[[], T], patience_s: float) -> T:
+        """As `transact`, and only where it can be found again. Raises StoreUnavailable `store.moved`, CommitUnknown."""
+
+        def placed() -> T:
+            written = write()
+            self.place.check()  # at the end: waiting for the lock may have taken long
+            return written
+
+        written = transact(self._connection, placed, patience_s=patience_s)
+        self.place.check_committed()
+        return written
+
     def _transact(self, build: Build, limit_ms: int) -> tuple[Unit, Loss | None]:
-        self._check_file()
         connection = self._connection
 
         def write() -> Unit:
@@ -136,7 +141,7 @@ class SqliteWriter:
             return unit
 
         try:
-            unit = transact(connection, write)
+            unit = self._transaction(write, PATIENCE_S)
         except _Unwritten as exc:
             return exc.unit, exc.lost
         finally:
@@ -183,20 +188,3 @@ class SqliteWriter:
                 self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
             except apsw.Error:  # somebody reads for long, or another process is at it: the log grows on for a while
                 self._log_rest_until = time.monotonic() + _LOG_PAUSE_S
-
-    def _check_file(self) -> None:
-        """A file that was moved or deleted still takes writes, and nobody would ever find them again."""
-        if _file_id(self._path) != self._file:
-            raise StoreUnavailable(
-                f"Nothing was written: {self._path} was moved, deleted or replaced since it was opened.",
-                code="store.moved",
-                hint="Put the file back while the program is stopped, and start it again.",
-            )
-
-
-def _file_id(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)  # never open(): closing it would drop SQLite's locks
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino

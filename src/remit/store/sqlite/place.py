@@ -1,0 +1,73 @@
+"""Place: the file and its two companions, and whether they are still those that SQLite opened.
+
+    the file    who moves or replaces it takes what is written to where nobody looks
+    PATH-wal    the log: what was committed lately stands here alone
+    PATH-shm    where the processes agree on who writes, and where in the log
+
+SQLite deletes the companions when the last connection of all processes closes. While ours are
+open they stay, as long as our locks are there; and POSIX drops all locks of a process on a file
+when any descriptor of it is closed: Python's own `sqlite3`, which is another library in the same
+process, does it by opening the file and closing it. The next process to close then takes itself
+for the last. From there on SQLite commits to a file without a name, and reports success.
+"""
+
+from __future__ import annotations
+
+import os
+
+from remit.errors import CommitUnknown, StoreUnavailable
+
+FileId = tuple[int, int]  # device and inode
+
+_HINT = (
+    "Stop all programs that use the file, put back what was moved, and start again; in a process "
+    "of Remit's open the file with `apsw` alone."
+)
+
+
+def file_id(path: str) -> FileId | None:
+    """Which file a path leads to; None where it leads to none. Never by open(): closing it would drop SQLite's locks."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class Place:
+    """Made when the connections are open and have read, so that the companions are there."""
+
+    def __init__(self, path: str) -> None:
+        self._log = path + "-wal"
+        self._seen = {name: file_id(name) for name in (path, self._log, path + "-shm")}
+        self._is_lost = False
+
+    def check(self) -> None:
+        """Before a commit. Raises StoreUnavailable `store.moved`."""
+        self.check_kept()
+        for name, seen in self._seen.items():
+            if not _is_same(name, seen):
+                raise _moved(name)
+
+    def check_committed(self) -> None:
+        """After a commit. Raises CommitUnknown, and then nothing is believed any more: reads would find it."""
+        if not _is_same(self._log, self._seen[self._log]):
+            self._is_lost = True
+            raise CommitUnknown(f"{self._log} was removed or replaced while SQLite committed.", hint=_HINT)
+
+    def check_kept(self) -> None:
+        """Raises StoreUnavailable `store.moved` where a commit may have gone to a log that nobody else sees."""
+        if self._is_lost:
+            raise _moved(self._log)
+
+
+def _is_same(name: str, seen: FileId | None) -> bool:
+    return seen is not None and file_id(name) == seen
+
+
+def _moved(name: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"Nothing was written: {name} was moved, deleted or replaced since it was opened.",
+        code="store.moved",
+        hint=_HINT,
+    )
