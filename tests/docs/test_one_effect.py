@@ -70,6 +70,7 @@ READ = {
     ("engine/turn/writer.py", "JournalWriter.now"),
     ("engine/turn/writer.py", "JournalWriter.place"),
     ("engine/turn/writer.py", "JournalWriter.wall"),
+    ("store/sqlite/place.py", "file_id"),
 }
 
 # While the outcome is waited for, the frames around the flow are entered again: they are not the call's.

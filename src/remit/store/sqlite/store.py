@@ -53,6 +53,7 @@ from remit.store.sqlite import rows as sqlite_rows
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.file import connect_again, open_file
 from remit.store.sqlite.guards import sqlite_path
+from remit.store.sqlite.place import moved
 from remit.store.sqlite.renewer import SqliteRenewer
 from remit.store.sqlite.rows import Q
 from remit.store.sqlite.writer import SqliteWriter
@@ -131,7 +132,8 @@ class SqliteStore(Opened):
     def _check_process(self) -> None:
         """Also raises StoreUnavailable `store.moved` where a commit may be seen by nobody but us."""
         super()._check_process()
-        self._writer.place.check_kept()
+        if self._writer.place.is_lost:
+            raise moved(self.path + "-wal")
 
     async def now(self) -> int:
         self._check()
