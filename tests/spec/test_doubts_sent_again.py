@@ -6,6 +6,7 @@ who may say that it did not happen. Rules and code that are others for one turn 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
@@ -15,7 +16,7 @@ import pytest
 import remit
 from tests.spec.conftest import Storage
 from tests.support.office import DORA, ROOT, answer
-from tests.support.till import Order, Till, find_out, paying
+from tests.support.till import OPEN, Order, Till, find_out, paying
 
 LOST = ConnectionError("no answer")
 RESENT = {"doubt": "resend", "sink": "dedupes"}
@@ -194,3 +195,37 @@ async def code_of(rt: remit.Runtime, by: str) -> str:
     with pytest.raises(remit.Refused) as refused:
         await rt.resolve("r", "pay", "did_not_happen", by=by, evidence="I looked")
     return refused.value.code
+
+
+@pytest.mark.parametrize("lands", [True, False], ids=["and lands", "and is lost once more"])
+@pytest.mark.parametrize("by", ["resend", "probe"])
+async def test_nothing_new_begins_beside_a_call_that_is_being_sent_again(
+    storage: Storage, by: Literal["resend", "probe"], lands: bool
+):  # proves: FX-2, GATE-2
+    """It is in doubt until it is known what became of it, also while its second sending is on the wire."""
+    till, other = Till(), Till()
+    till.probe_says = remit.NotLanded()
+    refund, wire = till.effect("refund", doubt=by, sink="dedupes"), other.effect("wire")
+    till.next(LOST, till.hold if lands else till.hold_and_fail)
+
+    @remit.step
+    async def look_up() -> None:
+        await till.is_held.wait()
+
+    @remit.flow(contract=OPEN)
+    async def side(run: remit.Run) -> None:
+        async def beside() -> None:
+            await run.step(look_up)
+            await run.effect(wire, Order())
+
+        await asyncio.gather(run.effect(refund, Order()), beside())
+
+    async with storage.open() as rt:
+        turn = asyncio.ensure_future(rt.run(side, id="r"))
+        await till.is_held.wait()
+        for _ in range(40):
+            await asyncio.sleep(0.005)
+        assert other.arrived == []
+        till.let_go.set()
+        outcome = await turn
+        assert (outcome.status, len(other.arrived)) == (("completed", 1) if lands else ("in_doubt", 0))

@@ -161,7 +161,8 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
     marks = (*closed, *_marks(turn, wish, question, intended))
     until = _holds_until(question, intended)
     await write(turn, wish, [*void, judged, draft], conditions_of(turn, question, marks, until=until))
-    attempt.under_way.add(wish.name)
+    if not wish.is_sent_again:  # one that was sent before may have landed, or land yet: it stays in doubt meanwhile
+        attempt.under_way.add(wish.name)
     intention, epoch = boundary.effects[wish.name].intention, attempt.lease.epoch
     permit = Permit(wish.name, intention, epoch, intended.key, until)
     turn.permits.add(permit)

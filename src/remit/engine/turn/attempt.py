@@ -81,7 +81,7 @@ class Attempt:
         self.let_go: set[str] = set()  # what is under way, or over, that the flow gave up, other than by losing a race
         calls = view.calls.values()
         self.unbegun = Unbegun()
-        self.under_way: set[str] = set()  # effects whose function is being called right now: they are not in doubt
+        self.under_way: set[str] = set()  # effects whose function is being called for the first time: no doubt yet
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.tells_death = False  # its first entry says who is dead, and is written whatever else it finds
