@@ -70,6 +70,9 @@ class IdRefused(Refused):
     hint = "Use 1 to 200 visible characters, without control or invisible ones, and not beginning with `remit:`."
 
 
+OVERSIZE_HINT = "Keep what is that large elsewhere, and store its name and its digest."
+
+
 class ValueRefused(Refused):
     """A value that would not come back the same; nothing was written.
 
@@ -79,9 +82,9 @@ class ValueRefused(Refused):
     code = "value.refused"
     hint = "Return something that survives being stored, or annotate the type that it should come back as."
 
-    def __init__(self, reason: str, *, path: str = "$", where: str = "") -> None:
+    def __init__(self, reason: str, *, path: str = "$", where: str = "", hint: str | None = None) -> None:
         place = f" of {where}" if where else ""
-        super().__init__(f"The value{place} can't be stored: {reason} at {path}.")
+        super().__init__(f"The value{place} can't be stored: {reason} at {path}.", hint=hint)
         self.reason, self.path, self.where = reason, path, where
 
 

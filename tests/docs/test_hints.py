@@ -14,13 +14,14 @@ from typer.main import get_command
 
 import remit
 from remit import errors
+from remit.engine.declared.sink import REQUEST_BYTES_MAX
 from remit.errors import Refused, StoreClosed
 from remit.faces.cli.main import app
 from remit.faces.opened import Opened
 from remit.faces.written import load_contract
 from remit.store.memory import MemoryStore
 from tests.docs.pages import ROOT, read
-from tests.support.office import DANA, DORA, Office, answer, asked, staffed
+from tests.support.office import DANA, DORA, HOURS_72, Office, answer, asked, staffed
 
 COMMAND = re.compile(r"`(remit [^`]+)`")
 FILLED = "X"  # stands for what is filled in
@@ -112,3 +113,34 @@ async def test_who_may_not_answer_is_told_what_to_do_about_that():
         assert "who holds the role" in await hint(by=DANA)
         await answer(rt)
         assert await hint() == f"See how it stands with `remit ask {ask.id}`."
+
+
+async def test_only_who_returned_a_value_is_told_to_return_another_one():
+    """A request, evidence, what a person is shown, an input and a person's word are given; nothing returned them."""
+    bad, office = (1, 2), Office()
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def purchase(run: remit.Run, given: Any) -> Any:
+        if given == "evidence":
+            run.evidence("quote", bad, as_of=run.now(), fresh_for=HOURS_72)
+        if given == "payload":
+            await run.approve("terms", bad, roles={"director"}, within=HOURS_72)
+        if given in ("request", "too large"):
+            await run.effect(office.pay, {"terms": bad if given == "request" else "x" * REQUEST_BYTES_MAX})
+        return bad
+
+    async with remit.open("memory:") as rt:
+
+        async def hint(given: Any) -> str:
+            with pytest.raises(remit.ValueRefused) as refused:
+                await rt.run(purchase, given, id=f"r-{given}")
+            return refused.value.hint
+
+        assert "annotates for its request" in await hint("request")
+        assert "name and its digest" in await hint("too large")
+        for given in ("evidence", "payload"):
+            assert "a dataclass or model" in await hint(given)
+        assert "annotates for its input" in await hint(bad)
+        assert "Annotate the return type" in await hint("result")
+        with pytest.raises(remit.ValueRefused, match="would have returned as JSON"):
+            await rt.resolve("r", "pay", "ok", by=DORA, evidence="their books", outcome=bad)

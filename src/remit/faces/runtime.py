@@ -47,6 +47,7 @@ from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
 
 _UNTYPED: Codec[Any] = Codec(Any)
+_INPUT_HINT = "Give what the flow annotates for its input; without an annotation, JSON's own types only."
 
 
 class Runtime(People):
@@ -274,7 +275,7 @@ def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | N
     if not flow.takes_input and given is not None:
         raise Refused(f"Flow {flow.name!r} takes no input; nothing was done.", code="input.unexpected")
     try:
-        data, _ = flow.input_codec.write(given, where=f"the input of run {id!r}")
+        data, _ = flow.input_codec.write(given, where=f"the input of run {id!r}", hint=_INPUT_HINT)
     except ValueRefused as exc:
         if given is not None:
             raise

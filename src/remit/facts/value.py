@@ -49,6 +49,9 @@ _NATIVE = (
 )
 # Bytes of anybody's making, which would be written without a look at them.
 _PLAIN = (dict, list, tuple, str, int, float, bool, type(None))
+_UNSTATED_HINT = "Let the type state every field: no `omit_defaults`, `exclude` or `init=False`."
+_UNTYPED_HINT = "Annotate the return type, or return JSON's own types only."
+_OWN_TYPE_HINT = "Give JSON's own types only, or an instance of a dataclass or model whose fields come back the same."
 _UNSAFE = (msgspec.inspect.RawType, msgspec.inspect.MemoryViewType, msgspec.inspect.ExtType)
 
 
@@ -71,10 +74,11 @@ class Codec(Generic[T]):
         if self.is_typed:
             self._specialise(type_)
 
-    def write(self, value: T, *, where: str = "") -> tuple[bytes, T]:
+    def write(self, value: T, *, where: str = "", hint: str | None = None) -> tuple[bytes, T]:
         """The bytes of `value`, and the twin that those bytes come back as.
 
         where: what the value is of, for the error's text: "step fetch_quote#2".
+        hint: what to do about a refusal, where the value is not what a function returned.
         Raises ValueRefused with the path inside the value; nothing was written.
         """
         try:
@@ -85,20 +89,18 @@ class Codec(Generic[T]):
         except MemoryError:
             raise
         except Exception as exc:  # also what the user's own type raises: its reason must name step and path
-            raise self._refusal(value, exc, where) from exc
-        raise self._refusal(value, twin, where)
+            raise self._refusal(value, exc, where, hint) from exc
+        raise self._refusal(value, twin, where, hint)
 
-    def write_whole(self, value: T, *, where: str = "") -> bytes:
+    def write_whole(self, value: T, *, where: str = "", hint: str | None = None) -> bytes:
         """The bytes of what is judged, shown and approved: they state each field of it, whatever its default.
 
         Raises ValueRefused as `write` does, and for a field that its type leaves out of the bytes.
         """
-        data, twin = self.write(value, where=where)
+        data, twin = self.write(value, where=where, hint=hint)
         if self._same is not same_native and (path := unstated(twin, _decoder.decode(data))) is not None:
             why = "nobody would judge or see the field that its type leaves out of the bytes"
-            refusal = ValueRefused(why, path=path, where=where)
-            refusal.hint = "Let the type state every field: no `omit_defaults`, `exclude` or `init=False`."
-            raise refusal
+            raise ValueRefused(why, path=path, where=where, hint=_UNSTATED_HINT)
         return data
 
     def read(self, data: bytes, *, where: str = "") -> T:
@@ -142,7 +144,7 @@ class Codec(Generic[T]):
         if any(order.is_unordered(part) for part in within):
             self._encode = functools.partial(_encode_arranged, info)
 
-    def _refusal(self, value: Any, twin_or_error: Any, where: str) -> ValueRefused:
+    def _refusal(self, value: Any, twin_or_error: Any, where: str, hint: str | None) -> ValueRefused:
         try:
             found = fault(value, is_typed=self.is_typed)
             if found is None and isinstance(twin_or_error, Exception):
@@ -154,10 +156,7 @@ class Codec(Generic[T]):
         except Exception as exc:  # even looking fails: the stack is used up, or the user's own type raises
             found = "$", complaint(exc)
         path, reason = found or ("$", "it would not come back the same")
-        refusal = ValueRefused(reason, path=path, where=where)
-        if not self.is_typed:
-            refusal.hint = "Annotate the return type (or the parameter), or use JSON's own types only."
-        return refusal
+        return ValueRefused(reason, path=path, where=where, hint=hint or (None if self.is_typed else _UNTYPED_HINT))
 
 
 def codec_for(type_: Any) -> Codec[Any]:
@@ -177,6 +176,14 @@ def codec_of_value(value: object) -> Codec[Any]:
     """The codec of a value's own type, so that a model is kept as one; plain data has one for all."""
     kind = type(value)
     return codec_for(Any if kind in _PLAIN else kind)
+
+
+def write_own(value: object, *, where: str) -> bytes:
+    """The bytes of evidence, or of what a person is shown: no annotation says its type, so it is the value's own.
+
+    Raises ValueRefused as `Codec.write_whole` does, and DeclarationRefused for a type that has no stored form.
+    """
+    return codec_of_value(value).write_whole(value, where=where, hint=_OWN_TYPE_HINT)
 
 
 def codec_of_parameter(fn: Callable[..., Any], index: int) -> Codec[Any]:

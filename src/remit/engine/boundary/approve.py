@@ -22,7 +22,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import RestsOn, Wish
 from remit.facts.calls import Decided
 from remit.facts.kinds import ApprovalUsed, EffectRefused
-from remit.facts.value import codec_of_value
+from remit.facts.value import write_own
 from remit.facts.view import Recorded
 
 
@@ -80,4 +80,4 @@ def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -
 
 def payload_of(name: str, payload: Any) -> bytes:
     """The bytes of what a person is shown. Raises ValueRefused: nobody was asked."""
-    return codec_of_value(payload).write_whole(payload, where=name)
+    return write_own(payload, where=name)

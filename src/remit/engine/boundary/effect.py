@@ -38,13 +38,15 @@ from remit.engine.turn.race import has_lost
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
-from remit.errors import EffectDeclined, EffectDidNotHappen, RemitError, ValueRefused, ValueUnreadable
+from remit.errors import OVERSIZE_HINT, EffectDeclined, EffectDidNotHappen, RemitError, ValueRefused, ValueUnreadable
 from remit.facts.boundary import Boundary
 from remit.facts.calls import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
 from remit.facts.view import Recorded
 
 CALLS_MAX = 3  # of one effect in one attempt, each after it was known that the one before did not happen
+
+_REQUEST_HINT = "Give what the effect's function annotates for its request; without an annotation, JSON's own types only."
 
 _log = logging.getLogger("remit")
 
@@ -228,11 +230,11 @@ def _unread(name: str, exc: ValueUnreadable) -> ValueUnreadable:
 
 def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
     """The bytes of a request, from here on the only form of it. Raises ValueRefused: nothing was done."""
-    data: bytes = effect.request_codec.write_whole(request, where=name)
+    where = f"the request of {name}"
+    data: bytes = effect.request_codec.write_whole(request, where=where, hint=_REQUEST_HINT)
     if len(data) > REQUEST_BYTES_MAX:
-        raise ValueRefused(
-            f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}", where=f"the request of {name}"
-        )
+        reason = f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}"
+        raise ValueRefused(reason, where=where, hint=OVERSIZE_HINT)
     return data
 
 

@@ -33,7 +33,7 @@ from remit.facts.calls import EvidenceView
 from remit.facts.entry import value_digest
 from remit.facts.kinds import EvidenceTaken
 from remit.facts.names import check_id
-from remit.facts.value import codec_of_value
+from remit.facts.value import write_own
 
 AHEAD_US = 5_000_000  # clocks of suppliers may run ahead by less; nothing is fresh for longer by it
 
@@ -60,7 +60,7 @@ def take(
             code="evidence.again",
             hint="Give a function without arguments: `again=lambda: fetch_quote(sku)`.",
         )
-    data = codec_of_value(value).write_whole(value, where=call)
+    data = write_own(value, where=call)
     recorded = attempt.ridden.get(call)
     if recorded is not None:
         if recorded.value != data:
@@ -118,7 +118,7 @@ async def _fetched(turn: Turn, fetcher: Callable[..., Any], name: str) -> bytes:
     fn = fetcher.fn if isinstance(fetcher, Step) else fetcher
     value = await (fn() if inspect.iscoroutinefunction(fn) else in_thread(turn.host.threads, partial(fn)))
     value = await value if inspect.isawaitable(value) else value
-    return codec_of_value(value).write_whole(value, where=name)
+    return write_own(value, where=name)
 
 
 def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:

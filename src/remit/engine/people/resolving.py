@@ -24,6 +24,7 @@ from remit.store.marks import Announce
 from remit.store.protocol import LEASE_US_OVERLONG, RunRow
 
 _PLAIN = codec_for(object)
+_GIVEN_HINT = "Give what the effect's function would have returned as JSON's own types, and the evidence as text."
 
 
 async def resolve(
@@ -39,7 +40,7 @@ async def resolve(
         raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
     _check_outcome(call, state, outcome)
     given = None if outcome is ... else outcome
-    data, _ = _PLAIN.write({"evidence": evidence, "outcome": given}, where=f"the outcome of {call}")
+    data, _ = _PLAIN.write({"evidence": evidence, "outcome": given}, where=f"the outcome of {call}", hint=_GIVEN_HINT)
     row = await host.store.read_row(host.tenant, run)
     now = await host.store.now()
     # Who held it last and is not at it any more: another holder, or this one's renewed lease, is another hold.

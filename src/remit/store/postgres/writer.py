@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from asyncpg.exceptions import PostgresError, ProgramLimitExceededError, UniqueViolationError
 
 from remit.clock import Clock
-from remit.errors import CommitUnknown, RemitError, Tampered, ValueRefused
+from remit.errors import OVERSIZE_HINT, CommitUnknown, RemitError, Tampered, ValueRefused
 from remit.facts.entry import entry_hash
 from remit.store.batch import Answers
 from remit.store.damage import DAMAGE, damaged
@@ -179,7 +179,7 @@ def meaning(exc: BaseException, units: Sequence[Unit], openings: Sequence[Openin
             f"Nothing was written: run key {keys} has entries beyond the end of its row.", code="chain.head"
         )
     if isinstance(exc, ProgramLimitExceededError):
-        return ValueRefused("it is larger than the 1,073,741,823 bytes that Postgres takes")
+        return ValueRefused("it is larger than the 1,073,741,823 bytes that Postgres takes", hint=OVERSIZE_HINT)
     if len(units) + len(openings) > 1:
         return exc  # each is tried alone, and hears what is wrong with it
     return unavailable(exc)

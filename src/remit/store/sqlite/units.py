@@ -16,7 +16,7 @@ from typing import Any
 
 import apsw
 
-from remit.errors import StoreError, Tampered, ValueRefused
+from remit.errors import OVERSIZE_HINT, StoreError, Tampered, ValueRefused
 from remit.facts.entry import Entry
 from remit.store.batch import Answers
 from remit.store.damage import DAMAGE, damaged
@@ -199,5 +199,5 @@ def _meaning(exc: apsw.Error, units: Sequence[Unit]) -> StoreError | Tampered | 
             f"Nothing was written: run key {keys} has entries beyond the end of its row.", code="chain.head"
         )
     if isinstance(exc, apsw.TooBigError):
-        return ValueRefused("it is larger than the 1,000,000,000 bytes that SQLite takes")
+        return ValueRefused("it is larger than the 1,000,000,000 bytes that SQLite takes", hint=OVERSIZE_HINT)
     return unavailable(exc)
