@@ -47,7 +47,7 @@ from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
 from remit.store.url import store_for
 
 _UNTYPED: Codec[Any] = Codec(Any)
-_INPUT_HINT = "Give what the flow annotates for its input; without an annotation, JSON's own types only."
+_INPUT_HINT = "Give what the flow annotates for its input; with no annotation, JSON's own types only."
 
 
 class Runtime(People):

@@ -46,7 +46,7 @@ from remit.facts.view import Recorded
 
 CALLS_MAX = 3  # of one effect in one attempt, each after it was known that the one before did not happen
 
-_REQUEST_HINT = "Give what the effect's function annotates for its request; without an annotation, JSON's own types only."
+_REQUEST_HINT = "Give what the effect's function annotates for its request; with no annotation, JSON's own types only."
 
 _log = logging.getLogger("remit")
 
