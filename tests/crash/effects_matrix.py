@@ -103,6 +103,15 @@ def expected(place: Place, rule: str) -> tuple[str, int]:
     return "completed", 1
 
 
+def settlements(place: Place, rule: str) -> list[tuple[str, str]]:
+    """What is settled behind one death, and how the yes stands by then: free again only where nothing happened."""
+    if place.stage == "settled":
+        return []
+    # A sink that dedupes is sent the same again, under the same yes: nobody has to know whether it happened.
+    is_known_undone = place.stage == "unpaid" and RULES[rule].get("sink") != "dedupes"
+    return [("did_not_happen", "approved")] * is_known_undone + [("ok", "used")]
+
+
 class Cell(NamedTuple):
     """One death, or two, and what came of it."""
 
@@ -125,7 +134,26 @@ class Cell(NamedTuple):
         told += [fault for found in (first, last) for fault in _lies(found)]
         if (last.status, last.paid, last.paid_most) != ("completed", 1, 1):
             told.append(f"{last.status} after {last.paid} payments in the end")
+        told += self._misused()
         return told + ([self.survivor.wrong] if self.survivor.wrong else [])
+
+    def _misused(self) -> list[str]:
+        """What is wrong with the yes: there is one question all along, and what may have happened has used it."""
+        told, left = [], self.survivor.left
+        assert self.survivor.first is not None and self.survivor.last is not None
+        asks = [*(left or ()), *self.survivor.first.asks, *self.survivor.last.asks]
+        if len({ask for ask, _ in asks}) != 1:
+            told.append(f"more questions than one: {asks}")
+        if [state for _, state in asks[len(left or ()) :]] != ["used", "used"]:
+            told.append(f"the questions are {self.survivor.first.asks}, then {self.survivor.last.asks}")
+        if self.place.then:
+            return told
+        if self.place.stage != "open" and [state for _, state in left or ()] != ["used"]:
+            told.append(f"it died behind an intention, and left {left}")
+        settled = settlements(self.place, self.rule)
+        if self.survivor.settled != settled:
+            told.append(f"it was settled as {self.survivor.settled}, not {settled}")
+        return told
 
     def __str__(self) -> str:
         first = self.survivor.first

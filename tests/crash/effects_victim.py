@@ -15,13 +15,16 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
 import remit
-from remit.store.protocol import Store
+from remit.facts.entry import HEADER
+from remit.store.protocol import Store, Unit
 from remit.store.url import store_for
 from tests.crash.errand import DIRECTOR, RULES, Watched, appoint, drive, errand
 from tests.crash.outside import Outside
@@ -48,7 +51,7 @@ class Found(msgspec.Struct, kw_only=True):
     """How a run stood, and what the outside had seen by then.
 
     asked, paid: requests and payments. paid_most: of one key. listed: effects in doubt, as people are shown them.
-    held: minor units that are reserved under the ceiling.
+    held: minor units that are reserved under the ceiling. asks: each question of the run, its id and its state.
     """
 
     status: str
@@ -60,19 +63,23 @@ class Found(msgspec.Struct, kw_only=True):
     paid_most: int
     listed: int
     held: int
+    asks: list[tuple[str, str]]
 
 
 class Report(msgspec.Struct, kw_only=True):
     """status: exit status, minus the signal where one ended it. has_come: the child was killed at its place.
 
-    first: how the survivor's own attempts left the run. last: after a person had ended what doubt was left.
-    wrong: what is wrong with the journal.
+    left: the questions that the dead left, None where they left no run. first: how the survivor's own attempts left
+    it. last: after a person had ended what doubt was left. settled: each settlement that the survivor wrote, and the
+    state of the question by then. wrong: what is wrong with the journal.
     """
 
     status: int = 0
     has_come: bool = False
+    left: list[tuple[str, str]] | None = None
     first: Found | None = None
     last: Found | None = None
+    settled: list[tuple[str, str]] = []
     wrong: str | None = None
     took_ms: int = 0
     complaint: str = ""
@@ -93,7 +100,13 @@ async def survive(job: Job, stage: Stage) -> Report:
     """Go on, as the next process would; then as a person does."""
     began, report = time.monotonic(), Report()
     flow = errand(stage, job.rule)
-    async with remit.open(job.url, tenant=job.tenant, lease_ms=LEASE_MS) as rt:
+    store = Settling(store_for(job.url, clock=None))
+    async with remit.open(cast(Store, store), tenant=job.tenant, lease_ms=LEASE_MS) as rt:
+        store.look, store.told = partial(asks_of, rt, job.run), report.settled
+        try:
+            report.left = await asks_of(rt, job.run)
+        except remit.RunAbsent:
+            pass  # it died before there was one
         outcome = await drive(rt, flow, job.run)
         report.first = report.last = await look(rt, job, outcome)
         if outcome.status == "in_doubt":
@@ -106,6 +119,30 @@ async def survive(job: Job, stage: Stage) -> Report:
     report.wrong = None if wrong is None else str(wrong)
     report.took_ms = int((time.monotonic() - began) * 1_000)
     return report
+
+
+class Settling:
+    """A store that looks, behind each settlement, how the question stands that was used."""
+
+    look: Callable[[], Awaitable[list[tuple[str, str]]]]
+    told: list[tuple[str, str]]
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def append(self, unit: Unit) -> None:
+        await self._store.append(unit)
+        if HEADER.read(unit.entries[-1].header).kind == "EffectSettled":
+            settled = msgspec.json.decode(unit.entries[-1].body)["state"]
+            self.told += [(settled, state) for _, state in (await self.look())[-1:]]
+
+
+async def asks_of(rt: remit.Runtime, run: str) -> list[tuple[str, str]]:
+    """Each question of the run, oldest first, and its state."""
+    return [(ask, told.state) for ask, told in (await rt.show(run)).view.boundary.asks.items()]
 
 
 async def look(rt: remit.Runtime, job: Job, outcome: remit.Outcome) -> Found:
@@ -123,6 +160,7 @@ async def look(rt: remit.Runtime, job: Job, outcome: remit.Outcome) -> Found:
         paid_most=max(outside.paid.values(), default=0),
         listed=len([e for e in await rt.effects(in_doubt=True) if e.run == job.run]),
         held=sum([await rt._store.read_used(job.tenant, scope) for scope in set(scopes)]),
+        asks=await asks_of(rt, job.run),
     )
 
 

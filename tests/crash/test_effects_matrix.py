@@ -55,7 +55,7 @@ def test_a_death_around_an_effect_leaves_one_call_and_a_true_status(
 @pytest.mark.parametrize(("place", "store", "rule"), IN_TURN, ids=str)
 def test_a_death_on_the_way_to_an_effect_or_back_costs_nothing(
     ask: Ask, databases: dict[str, str], tmp_path: Path, place: Place, store: str, rule: str
-):  # proves: FX-3, FX-12, C11, C17
+):  # proves: FX-3, FX-12, C17
     assert _play(ask, databases, tmp_path, place, store, rule) == []
 
 
