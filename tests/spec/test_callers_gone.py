@@ -309,3 +309,77 @@ async def test_a_flow_that_exits_ends_its_own_run_s_call_and_no_other(storage: S
             assert left.value.code == code
         go.set()
         assert (await other).value == "waited"
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "elsewhere"])
+async def test_who_waited_for_a_turn_that_its_caller_left_takes_one_and_is_not_told_what_was_before(
+    is_elsewhere: bool, database: Storage
+):  # proves: RUN-5, RUN-13
+    till, is_asked, may_answer = Till(), asyncio.Event(), asyncio.Event()
+    pay = till.effect()
+
+    async def wanted(order: Any) -> bool:
+        is_asked.set()
+        await may_answer.wait()
+        return True
+
+    rule = remit.Rule(still_wanted=wanted, approval=remit.Approval(roles={"director"}, within=timedelta(hours=8)))
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": rule}))
+    async def flow(run: remit.Run) -> int:
+        return (await run.effect(pay, Order())).number
+
+    async with database.open() as rt, database.open() as other:
+        may_answer.set()
+        await rt.grant("user:dana", "director", by="user:root")
+        assert (await rt.run(flow, id="r")).waits_for == "approval"
+        (ask,) = await rt.inbox()
+        await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
+
+        is_asked.clear()
+        may_answer.clear()
+        first = asyncio.ensure_future(rt.run(flow, id="r"))
+        await is_asked.wait()
+        second = asyncio.ensure_future((other if is_elsewhere else rt).run(flow, id="r"))
+        while not (is_elsewhere or rt._ready().under_way):
+            await asyncio.sleep(0)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        may_answer.set()
+        assert (await second).value == 1
+    assert till.times == [1]
+
+
+def test_a_loop_that_was_closed_under_a_turn_holds_the_run_no_longer_than_its_lease(
+    database: Storage,
+):  # proves: OWN-1, OWN-3
+    """A web framework's handler that answers before the run is over, in a loop of its own; its runtime stays open."""
+    is_begun = asyncio.Event()
+    left: list[Any] = []
+
+    @remit.step
+    async def slow() -> int:
+        if left and not is_begun.is_set():
+            is_begun.set()
+            await asyncio.Event().wait()
+        return 1
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> int:
+        return int(await run.step(slow))
+
+    async def handle() -> None:
+        rt = await database.open(lease_ms=1_000).open()
+        left.extend((rt, asyncio.ensure_future(rt.run(flow, id="r"))))
+        await is_begun.wait()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(handle())
+    loop.close()
+
+    async def take_over() -> None:
+        async with database.open() as rt:
+            assert (await asyncio.wait_for(rt.run(flow, id="r"), 10)).value == 1
+
+    asyncio.run(take_over())

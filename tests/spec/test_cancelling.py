@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -14,13 +15,14 @@ import remit
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found
 from remit.engine.process.outcome import detail
-from remit.engine.process.taking import Taken, alone, taken
+from remit.engine.process.taking import Taken, Taker, alone
 from remit.facts.entry import HEADER
 from remit.facts.kinds import CancelAsked, DoubtResolved
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Claim, RunRow, Store, Unit
 from tests.spec.conftest import Storage
-from tests.support.till import OPEN
+from tests.support.till import OPEN, Order, Till
+from tests.support.till import paying as paying_at_till
 
 Act = Callable[[], Awaitable[object]]
 
@@ -151,8 +153,9 @@ async def test_a_run_that_moved_since_it_was_found_is_given_back_untouched(stora
             await rt.cancel("r", by=ANN)  # it is posted, and whoever has the turn is to take it up
         moved = await rt.read("r")
 
-        async with taken(host, found) as hold:
-            assert hold is None
+        with alone(host, "r") as taker:
+            assert isinstance(taker, Taker)
+            assert await taker.take(found) is None
 
         after = await rt.read("r")
         assert (after.main, after.post, after.row.worker) == (moved.main, moved.post, None)
@@ -163,14 +166,17 @@ async def test_one_caller_of_a_process_has_its_turn_at_a_run(storage: Storage): 
         host = rt._ready()
         await parked(rt, "r")
         found = await rt.show("r")
-        async with taken(host, found) as hold, taken(host, found) as second:
+        with alone(host, "r") as taker, alone(host, "r") as second:
+            assert isinstance(taker, Taker)
+            hold = await taker.take(found)
             assert isinstance(hold, Taken)
             assert hold.row.epoch == found.row.epoch + 1
-            assert second == found.row
+            assert isinstance(second, asyncio.Event)
             with pytest.raises(remit.LeaseHeld):
                 await rt.resume("r", waiting, wait=False)
-        async with taken(host, found) as late:
-            assert late == found.row  # somebody took it since
+        with alone(host, "r") as late:
+            assert isinstance(late, Taker)
+            assert await late.take(found) == found.row  # somebody took it since
 
 
 async def test_who_posts_while_a_cancelled_run_parks_in_doubt_is_heard():  # proves: RUN-14, FX-10
@@ -313,3 +319,49 @@ async def test_who_waits_for_a_run_that_waits_hears_so_when_its_last_worker_is_g
             with pytest.raises(TimeoutError):
                 await rt.wait("r", timeout=0.2)  # whoever holds it may still write
         assert await hearing == before
+
+
+async def test_who_asks_for_the_end_and_goes_away_at_whatever_moment_holds_nothing(
+    database: Storage,
+):  # proves: RUN-14, OWN-1
+    async with database.open() as rt, database.open() as other:
+        for hops in range(0, 60, 3):
+            run = f"r{hops}"
+            await parked(rt, run)
+            asked = asyncio.ensure_future(rt.cancel(run, by=ANN))
+            for _ in range(hops):
+                await asyncio.sleep(0)
+            asked.cancel()
+            with suppress(asyncio.CancelledError):
+                await asked
+            assert (await other.read(run)).row.worker is None, hops
+
+
+@pytest.mark.parametrize("is_twice", [False, True], ids=["once", "twice"])
+@pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "elsewhere"])
+async def test_who_is_told_that_a_run_is_worked_at_is_heard_though_its_caller_went_away(
+    is_elsewhere: bool, is_twice: bool, database: Storage
+):  # proves: RUN-14, RUN-15
+    """The turn only waits for its payment: it begins nothing any more, and nobody takes another one."""
+    till = Till()
+    till.next(till.hold)
+
+    async with database.open() as rt, database.open() as other:
+        flow = paying_at_till(till.effect(), Order(), Order(invoice="i-2"))
+        task = asyncio.ensure_future(rt.run(flow, id="r"))
+        await till.is_held.wait()
+        for _ in range(1 + is_twice):
+            task.cancel()
+            for _ in range(10):
+                await asyncio.sleep(0)
+        asked = other if is_elsewhere else rt
+        assert (await asked.cancel("r", by=ANN, reason="wrong payee")).status == "running"
+
+        till.let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if is_twice:
+            await asyncio.wait(rt._ready().outlasting.values())
+        told = await other.wait("r", timeout=5)
+    assert (told.status, told.reason) == ("cancelled", "user:ann cancelled it: wrong payee Done before: pay.")
+    assert till.times == [1]

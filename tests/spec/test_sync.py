@@ -8,7 +8,9 @@ import os
 import signal
 import threading
 import warnings
-from concurrent.futures import CancelledError, Future
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 import remit
 from remit import Contract, Step
 from remit.engine.runs.plain import Waits
+from remit.engine.turn.closing import AttemptClosed
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")
@@ -242,5 +245,112 @@ def test_a_call_that_is_noted_after_its_flow_was_cancelled_is_cancelled_too():  
     """The loop may have begun it, and heard of the cancellation, before the flow's thread says that it waits."""
     waits, call = Waits(), Future[None]()
     waits.cancel()
-    with pytest.raises(CancelledError):
+    with pytest.raises(AttemptClosed):
         waits.for_(call)
+    assert call.cancelled()
+
+
+async def test_a_plain_flow_whose_caller_went_away_takes_that_for_no_failure(
+    storage: Storage,
+):  # proves: RUN-10, RUN-15
+    begun, is_over = asyncio.Event(), threading.Event()
+    heard: list[BaseException] = []
+
+    @remit.step
+    async def price() -> int:
+        begun.set()
+        await asyncio.Event().wait()
+        return 1
+
+    @remit.flow(contract=OPEN)
+    def flow(run: remit.SyncRun) -> int:
+        try:
+            return int(run.step(price))
+        except Exception as error:
+            heard.append(error)
+            return 0
+        finally:
+            is_over.set()
+
+    async with storage.open() as rt:
+        running = asyncio.ensure_future(rt.run(flow, id="r"))
+        await begun.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert await asyncio.to_thread(is_over.wait, 10)
+    assert heard == []
+
+
+class Interrupted:
+    """A payment in the middle of which somebody presses Ctrl-C; the flow hears of that before it pays.
+
+    is_left: set when nobody waits for it any more; where they do, it pays at once.
+    """
+
+    def __init__(self, *, times: int) -> None:
+        self.paid, self.is_left = list[str](), threading.Event()
+        self._heard = threading.Event()
+
+        @remit.effect
+        def pay(invoice: str, *, key: str) -> str:
+            for _ in range(times):
+                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                assert self._heard.wait(10)
+            assert times == 1 or self.is_left.wait(10)
+            self.paid.append(invoice)
+            return "paid"
+
+        self.pay: remit.Effect[str] = pay
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """Around what a flow calls."""
+        try:
+            yield
+        finally:
+            self._heard.set()
+
+
+def plain_flow(payment: Interrupted) -> remit.Flow[Any]:
+    @remit.flow(contract=OPEN, name="flow")
+    def flow(run: remit.SyncRun) -> str:
+        with payment.hearing():
+            return run.effect(payment.pay, "i-1")
+
+    return flow
+
+
+def async_flow(payment: Interrupted) -> remit.Flow[Any]:
+    @remit.flow(contract=OPEN, name="flow")
+    async def flow(run: remit.Run) -> str:
+        with payment.hearing():
+            return await run.effect(payment.pay, "i-1")
+
+    return flow
+
+
+@pytest.mark.parametrize("flow_of", [plain_flow, async_flow])
+def test_ctrl_c_in_plain_code_sees_a_payment_through(
+    flow_of: Callable[[Interrupted], remit.Flow[Any]], storage: Storage
+):  # proves: RUN-10, RUN-15, FX-10
+    payment = Interrupted(times=1)
+    flow = flow_of(payment)
+    with storage.open() as rt:
+        with pytest.raises(KeyboardInterrupt):
+            rt.run_sync(flow, id="r")
+        assert payment.paid == ["i-1"]
+        assert [effect.state for effect in rt.effects_sync("r")] == ["ok"]
+        assert rt.run_sync(flow, id="r").value == "paid"
+    assert payment.paid == ["i-1"]
+
+
+def test_ctrl_c_a_second_time_does_not_wait(database: Storage):  # proves: RUN-10, FX-2
+    payment = Interrupted(times=2)
+    with database.open() as rt:
+        with pytest.raises(KeyboardInterrupt):
+            rt.run_sync(async_flow(payment), id="r")
+        assert payment.paid == []
+    payment.is_left.set()
+    with database.open() as rt:
+        assert [effect.state for effect in rt.effects_sync("r")] == ["in_doubt"]

@@ -10,9 +10,9 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from remit.errors import FORKED_HINT, StoreClosed, SyncInLoop
 
@@ -32,21 +32,25 @@ class Portal:
         self._thread.start()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` in the portal's loop and wait for it. An interrupt of the caller cancels the work."""
+        """Run `work` in the portal's loop and wait for it.
+
+        An interrupt of the caller cancels the work, and is raised when that has ended: a payment that is under way is
+        seen through. A second interrupt cancels it again, and nobody waits for it any more.
+        """
         if os.getpid() != self._pid:
             work.close()  # its loop's thread stayed with the parent: waiting for it would never end
             raise StoreClosed(
                 "Nothing was done: the runtime was opened before a fork.", code="store.forked", hint=FORKED_HINT
             )
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        called = _Called(self.loop, work)
         try:
-            return future.result()
+            return called.answer.result()
         except CancelledError as exc:
             if not self._is_closing:
                 raise
             raise StoreClosed("The runtime was closed while this call was under way.", hint=_CLOSED_HINT) from exc
         except BaseException:
-            future.cancel()
+            called.stop()
             raise
 
     def close(self) -> None:
@@ -63,6 +67,44 @@ class Portal:
                 # What exits in a task is handed to who waits for it; the loop itself goes on for everybody else.
                 with suppress(SystemExit, KeyboardInterrupt):
                     self.loop.run_forever()
+
+
+class _Called(Generic[T]):
+    """One call in the loop. answer: what came of it, when it has ended and not before."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> None:
+        self.answer: Future[T] = Future()
+        self._loop, self._work = loop, work
+        self._task: asyncio.Task[T] | None = None
+        loop.call_soon_threadsafe(self._begin)
+
+    def stop(self) -> None:
+        """Cancel it and wait until it has ended, from the thread that called; interrupted again, cancel it again."""
+        if self.answer.done():
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._cancel)
+            wait([self.answer])
+        except BaseException:
+            self._loop.call_soon_threadsafe(self._cancel)
+            raise
+
+    def _begin(self) -> None:
+        self._task = self._loop.create_task(self._work)
+        self._task.add_done_callback(self._tell)
+
+    def _cancel(self) -> None:
+        assert self._task is not None, "the loop does one after the other"
+        self._task.cancel()
+
+    def _tell(self, over: asyncio.Task[T]) -> None:
+        if over.cancelled():
+            self.answer.cancel()
+            self.answer.set_running_or_notify_cancel()  # or nobody who waits for it would hear
+        elif (error := over.exception()) is not None:
+            self.answer.set_exception(error)
+        else:
+            self.answer.set_result(over.result())
 
 
 def refuse_inside_loop(name: str, twin: str) -> None:

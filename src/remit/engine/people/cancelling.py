@@ -11,7 +11,7 @@ from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome, detail, outcome_of
-from remit.engine.process.taking import Taken, taken
+from remit.engine.process.taking import Taker, alone
 from remit.engine.runs.unattended import end_unattended
 from remit.facts.kinds import CancelAsked
 from remit.facts.machine import ENDED
@@ -30,9 +30,9 @@ async def cancel(host: Host, run: str, *, by: str, reason: str) -> Outcome:
         found = await find(host, run)
         if found.view.status in ENDED:
             return outcome_of(found.view, _UNTYPED)
-        async with taken(host, found) as hold:
-            told = await end_unattended(host, hold) if isinstance(hold, Taken) else None
+        with alone(host, run) as taker:
+            told = await end_unattended(host, taker, found) if isinstance(taker, Taker) else found.row
         if isinstance(told, Outcome):
             return told
-        if isinstance(hold, RunRow):  # whoever is at it hears of it
+        if isinstance(told, RunRow):  # whoever is at it hears of it
             return outcome_of((await find(host, run)).view, _UNTYPED)

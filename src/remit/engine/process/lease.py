@@ -117,7 +117,9 @@ class Keeper:
 
     async def _renew_once(self, renewer: Renewer) -> None:
         with self._lock:
-            leases = list(self._leases.values())
+            # A loop that was closed under its turn goes on with nothing: the lease runs out, and others take over.
+            leases = [lease for lease in self._leases.values() if not lease.loop.is_closed()]
+            self._leases = {lease.run_key: lease for lease in leases}
         if not leases:
             return
         sent_ms = monotonic_ms()

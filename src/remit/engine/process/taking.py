@@ -12,8 +12,8 @@ Two takers of one process are one worker to the store, which could not tell them
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,13 +96,3 @@ def alone(host: Host, run: str) -> Iterator[Taker | asyncio.Event]:
             end()
         else:
             outlasting.add_done_callback(end)
-
-
-@asynccontextmanager
-async def taken(host: Host, found: Found) -> AsyncIterator[Taken | RunRow | None]:
-    """The run, held while the block lasts, or why it is not: as `Taker.take`, and its row where it is held here.
-
-    The block sees to it that the lease is given back, by an attempt.
-    """
-    with alone(host, found.row.run) as taker:
-        yield await taker.take(found) if isinstance(taker, Taker) else found.row

@@ -26,8 +26,9 @@ from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
 from remit.engine.runs.holding import granted, held, is_unheard
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
+from remit.engine.runs.unattended import end_if_cancelled
 from remit.engine.runs.waiting import Stop, in_its_own_task
-from remit.engine.runs.watch import is_parked, until_free
+from remit.engine.runs.watch import has_written_last, is_parked, until_free
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import MISFITS, is_closing
 from remit.engine.turn.halt import Again
@@ -76,18 +77,19 @@ async def _try_attempt(
 ) -> Outcome | Again | RunRow:
     """The outcome; the row of a run that another worker holds; Again where it moved while it was looked at, or parked.
 
-    has_waited: an attempt was waited for, so what it left is the answer. It may have failed to open the run.
+    has_waited: an attempt was waited for, so the end that it wrote is the answer. It may have failed to open the run,
+    or written none: its caller went away, and what the run waited for before it may have been answered since.
     """
     taken: Taken | RunRow | None = await _opened(host, taker, flow, order) if order.may_open else None
     if taken is None:
         found = await find(host, order.run)
         check_order(found.view, flow, order)
-        if found.view.status in ENDED or (has_waited and is_parked(found)):
+        if found.view.status in ENDED or (has_waited and is_parked(found) and has_written_last(found)):
             return outcome_of(found.view, flow.result_codec)
         taken = await granted(host, taker.take(found))
     if not isinstance(taken, Taken):
         return taken or Again()
-    return await in_its_own_task(partial(_hold_and_run, host, flow, taken))
+    return await in_its_own_task(partial(_hold_and_run, host, taker, flow, taken))
 
 
 async def _opened(host: Host, taker: Taker, flow: Flow[Any], order: Order) -> Taken | None:
@@ -109,7 +111,7 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
     check_order(found.view, flow, order)
 
 
-async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken, stop: Stop) -> Outcome | Again:
+async def _hold_and_run(host: Host, taker: Taker, flow: Flow[Any], taken: Taken, stop: Stop) -> Outcome | Again:
     """One attempt under a lease that was just granted, until its caller stops it."""
     run_key = taken.row.run_key
     started = AttemptStarted(
@@ -117,7 +119,8 @@ async def _hold_and_run(host: Host, flow: Flow[Any], taken: Taken, stop: Stop) -
     )
     attempt: Attempt | None = None
     try:
-        async with held(host, taken, started, main=main_task(flow)) as attempt:
+        on_left = partial(end_if_cancelled, host, taker, taken.row.run)
+        async with held(host, taken, started, main=main_task(flow), on_left=on_left) as attempt:
             stop.ends(partial(attempt.halt, Again()))
             if stop.was_called:  # before it began
                 raise asyncio.CancelledError

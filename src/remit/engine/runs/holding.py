@@ -10,7 +10,7 @@ Who is cancelled twice need not wait for that: it goes on behind them, while the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from remit.engine.process.taking import Taken
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.halt import Again
-from remit.errors import LeaseLost, StoreError
+from remit.errors import LeaseLost, RemitError, StoreError
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted
 
@@ -29,9 +29,18 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def held(
-    host: Host, taken: Taken, started: AttemptStarted, *, main: asyncio.Task[Any] | None
+    host: Host,
+    taken: Taken,
+    started: AttemptStarted,
+    *,
+    main: asyncio.Task[Any] | None,
+    on_left: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[Attempt]:
-    """An attempt at a run that was just taken. main: the task that runs the flow."""
+    """An attempt at a run that was just taken.
+
+    main: the task that runs the flow. on_left: called where its caller went away and the lease is given back, if
+    somebody cancelled the run or posted for it meanwhile, whom the turn did not hear: nobody else would.
+    """
     view, row = taken.view, taken.row
 
     def on_lost() -> None:
@@ -60,7 +69,7 @@ async def held(
         finally:
             if not attempt.in_flight:
                 attempt.close(exc)
-                await _hand_back(host, attempt)
+                await _hand_back(host, attempt, on_left if isinstance(exc, asyncio.CancelledError) else None)
         why = attempt.closed_by
         if isinstance(exc, AttemptClosed) and why is not None and why is not exc:
             raise why from why.__cause__  # a signal to the calls of a flow is no answer to the caller of a run
@@ -70,7 +79,7 @@ async def held(
             task.cancel()
         attempt.unbegun.drop()
         if attempt.in_flight:
-            host.outlasting[row.run] = asyncio.ensure_future(_outlast(host, attempt, lease))
+            host.outlasting[row.run] = asyncio.ensure_future(_outlast(host, attempt, lease, on_left))
         else:
             host.keeper.drop(lease)
 
@@ -108,12 +117,12 @@ async def is_unheard(host: Host, attempt: Attempt) -> bool:
     return row is not None and row.run_key == attempt.lease.run_key and row.post_seq > attempt.post_seq
 
 
-async def _outlast(host: Host, attempt: Attempt, lease: Lease) -> None:
+async def _outlast(host: Host, attempt: Attempt, lease: Lease, on_left: Callable[[], Awaitable[None]] | None) -> None:
     """Hold the run, for whoever does not wait, until what its turn began outside has come back and is settled."""
     try:
         await attempt.drain()
         attempt.over()
-        await _hand_back(host, attempt)
+        await _hand_back(host, attempt, on_left)
     finally:  # where the loop ends first the lease runs out by itself
         del host.outlasting[attempt.run_id]
         host.keeper.drop(lease)
@@ -131,7 +140,7 @@ async def _see_through(attempt: Attempt) -> None:
         await attempt.drain()
 
 
-async def _hand_back(host: Host, attempt: Attempt) -> None:
+async def _hand_back(host: Host, attempt: Attempt, on_left: Callable[[], Awaitable[None]] | None = None) -> None:
     """Give back a lease that no entry gave back: it found nothing new, was cancelled, or can't write its end."""
     if attempt.has_ended or isinstance(attempt.closed_by, LeaseLost):
         return
@@ -139,3 +148,7 @@ async def _hand_back(host: Host, attempt: Attempt) -> None:
         await host.store.release(attempt.lease.run_key, attempt.lease.epoch)
     except StoreError:
         return  # the lease runs out by itself; why the turn was closed is what the caller must hear
+    if on_left is not None:
+        with suppress(RemitError):  # as it would end whoever asks for that next
+            if attempt.boundary.cancel is not None or await is_unheard(host, attempt):
+                await on_left()

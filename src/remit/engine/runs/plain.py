@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from remit.engine.runs.run import Run, from_thread
 from remit.engine.turn.caught import give
+from remit.engine.turn.closing import AttemptClosed
 from remit.errors import CallRefused, StepError
 
 P = ParamSpec("P")
@@ -31,12 +32,16 @@ class Waits:
         self._is_over = False
 
     def for_(self, future: Future[T]) -> T:
-        """Wait for a call, from the flow's thread."""
+        """Wait for a call, from the flow's thread. Raises AttemptClosed where nobody waits for the flow any more."""
         self._under_way.add(future)
         if self._is_over:  # the call was handed to the loop before it was noted here
             future.cancel()
         try:
             return future.result()
+        except CancelledError:
+            if not self._is_over:
+                raise
+            raise AttemptClosed from None  # this CancelledError is an Exception, which a flow may take for news
         finally:
             self._under_way.discard(future)
 

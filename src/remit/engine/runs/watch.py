@@ -23,6 +23,11 @@ def is_parked(found: Found) -> bool:
     return found.row.worker is None and found.view.status not in (Status.QUEUED, Status.RUNNING)
 
 
+def has_written_last(found: Found) -> bool:
+    """Whether the attempt that held the run last is in its journal. One that wrote nothing says nothing of it."""
+    return found.row.epoch == found.view.epoch
+
+
 async def wait_for(host: Host, run: str) -> Found:
     """The run when it ends or parks, whoever works at it. Raises RunAbsent, RunQuarantined, Tampered, CallRefused.
 
