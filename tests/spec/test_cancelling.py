@@ -363,5 +363,5 @@ async def test_who_is_told_that_a_run_is_worked_at_is_heard_though_its_caller_we
         if is_twice:
             await asyncio.wait(rt._ready().outlasting.values())
         told = await other.wait("r", timeout=5)
-    assert (told.status, told.reason) == ("cancelled", "user:ann cancelled it: wrong payee Done before: pay.")
+    assert (told.status, told.reason) == ("cancelled", "user:ann cancelled it: wrong payee. Done before: pay.")
     assert till.times == [1]
