@@ -2,29 +2,36 @@
 
 A path is walked with an effect that looks, each time its body begins, at what the journal says
 at that very moment: a judgement that said `resume` about this call, and directly behind it the
-intention, under the epoch of whoever holds the run.
+intention, under the epoch of whoever holds the run. Behind a crash and at a takeover it is another process that
+looked first, and was killed.
 """
 
 from __future__ import annotations
 
 import ast
 import asyncio
+import json
+import signal
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 import remit
-from remit.engine.process.journal import read_journal
-from remit.facts.kinds import EffectIntended, GateJudged
+from remit.store.protocol import Claim, RunRow, Store
+from remit.store.url import store_for
 from tests.spec.conftest import Storage
+from tests.spec.gate_walker import OPEN, Watched, flow_of, sent_again
 from tests.support.office import BUYER, BY_DIRECTOR, DANA, DORA, ROOT, RUN, answer, staffed
 
 SOURCE = Path(remit.__file__).parent
-OPEN: dict[str, Any] = {"version": "1", "resume": {"buyer"}}
+FOLDER = Path(__file__).parents[2]
+PATIENCE_S = 60  # far below the lease of a worker that is killed
 
 # -- by reading ----------------------------------------------------------------------------------------------------
 
@@ -162,78 +169,6 @@ def test_no_other_module_knows_the_port() -> None:  # proves: GATE-1
 
 
 # -- by walking ----------------------------------------------------------------------------------------------------
-
-
-class Watched:
-    """An effect that looks at its journal, and what it saw."""
-
-    def __init__(self, storage: Storage) -> None:
-        self.storage = storage
-        self.rt: remit.Runtime | None = None
-        self.saw: list[tuple[str, ...]] = []
-        self.raises: list[BaseException] = []  # what the next calls raise, the last first
-
-    def effect(self, name: str = "pay", **options: Any) -> remit.Effect[Any]:
-        @remit.effect(name=name, **options)
-        async def pay(amount: int, *, key: str, epoch: int) -> str:
-            self.saw.append(await self.look(key, epoch))
-            if self.raises:
-                raise self.raises.pop()
-            return f"paid {amount}"
-
-        return pay
-
-    async def look(self, key: str, epoch: int) -> tuple[str, ...]:
-        """The call of its last two entries; asserts that they are what the gate let pass."""
-        assert self.rt is not None
-        stored = await self.rt.read(RUN)
-        main = read_journal(self.rt._store.ledger.origin, stored)[1].main
-        # The last that was written but for calls beside this one.
-        at = max(n for n, e in enumerate(main) if isinstance(e.fact, EffectIntended) and e.fact.key == key)
-        last = main[at - 1 : at + 1]
-        judged, intended = last[0].fact, last[1].fact
-        assert isinstance(judged, GateJudged)
-        assert isinstance(intended, EffectIntended)
-        assert judged.question.effect is not None
-        assert (judged.verdict.decision, intended.key, stored.row.epoch) == ("resume", key, epoch)
-        assert all(finding.ok for finding in judged.verdict.findings)
-        assert judged.question.effect.bound.request == intended.request
-        assert (judged.question.authority, intended.authority) == ((await self.rt.authority()).version,) * 2
-        assert {entry.header.epoch for entry in last} == {epoch}
-        assert stored.row.worker == self.rt._ready().worker
-        return tuple(entry.header.name or "" for entry in last)
-
-    async def intentions(self) -> int:
-        """How many the journal has, which verifies."""
-        async with self.storage.open() as rt:
-            assert await rt.verify(RUN) is None
-            main = read_journal(rt._store.ledger.origin, await rt.read(RUN))[1].main
-            return sum(isinstance(entry.fact, EffectIntended) for entry in main)
-
-    @asynccontextmanager
-    async def elsewhere(self) -> AsyncIterator[remit.Runtime]:
-        """Another process, where the storage knows such; a document and an object have one only."""
-        assert self.rt is not None
-        if self.storage.kind in ("file", "memory"):
-            yield self.rt
-            return
-        async with self.storage.open() as rt:
-            yield rt
-
-    async def turn(self, flow: remit.Flow[Any], *, is_first: bool = False) -> remit.Outcome:
-        """One turn of the run in a runtime of its own, as after a restart."""
-        async with self.storage.open() as rt:
-            self.rt = await staffed(rt) if is_first else rt
-            return await rt.run(flow, id=RUN, by=BUYER, behalf=DANA)
-
-
-def flow_of(effect: remit.Effect[Any], body: Any = None, **contract: Any) -> remit.Flow[Any]:
-    async def plain(run: remit.Run) -> str:
-        outcome: str = await run.effect(effect, 7)
-        return outcome
-
-    flow: remit.Flow[Any] = remit.flow(contract=remit.Contract(**OPEN, **contract), name="purchase")(body or plain)
-    return flow
 
 
 Path_ = Callable[[Watched], Awaitable[int]]  # walks it; how often the body has to have begun
@@ -486,6 +421,66 @@ async def test_on_every_path_the_gate_stands_before_the_body(walk: Path_, storag
     assert len(seen.saw) == times
     assert all(judged == intended for judged, intended in seen.saw)
     assert await seen.intentions() == times
+
+
+@asynccontextmanager
+async def walker(seen: Watched, notes: Path, end: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    """Another process, in the body of the effect; it has been killed behind this, and what it saw there is seen."""
+    command = ["-m", "tests.spec.gate_walker", seen.storage.make(None), str(notes), end]
+    pipe = subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=pipe, stderr=pipe, cwd=FOLDER)
+    try:
+        yield process
+    finally:
+        if process.returncode is None and end != "die":
+            process.kill()
+        _, complaint = await process.communicate()
+    assert process.returncode == -signal.SIGKILL, complaint.decode()
+    seen.saw += [tuple(each) for each in json.loads(notes.read_text(encoding="utf-8"))]
+
+
+async def test_after_a_crash_the_gate_stands_before_the_body(database: Storage, tmp_path: Path):  # proves: GATE-1, FX-2
+    seen = Watched(database)
+    async with walker(seen, tmp_path / "notes", "die"):
+        pass
+    assert seen.saw == [("pay", "pay")]
+    assert (await seen.turn(sent_again(seen))).value == "paid 7"
+    assert seen.saw == [("pay", "pay")] * 2
+    assert await seen.intentions() == 2
+
+
+class Refusing:
+    """A store that says when a run is claimed in vain."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.refused = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def claim(self, claim: Claim) -> RunRow | None:
+        row = await self._store.claim(claim)
+        if row is None:
+            self.refused.set()
+        return row
+
+
+async def test_at_a_takeover_the_gate_stands_before_the_body(
+    database: Storage, tmp_path: Path
+):  # proves: GATE-1, OWN-2
+    """Whoever waits for a run while its worker lives goes on with it at once where that one is killed."""
+    seen, store = Watched(database), Refusing(store_for(database.make(None), clock=None))
+    async with remit.open(cast(Store, store)) as seen.rt:
+        async with walker(seen, tmp_path / "notes", "stay") as living:
+            assert living.stdout is not None
+            assert await living.stdout.readline() == b"here\n"
+            heir = asyncio.create_task(seen.rt.run(sent_again(seen), id=RUN, by=BUYER, behalf=DANA))
+            await asyncio.wait_for(store.refused.wait(), PATIENCE_S)
+            assert not heir.done() and seen.saw == []
+        assert (await asyncio.wait_for(heir, PATIENCE_S)).value == "paid 7"
+    assert seen.saw == [("pay", "pay")] * 2
+    assert await seen.intentions() == 2
 
 
 async def test_a_transaction_stands_behind_the_same_gate(database: Storage):  # proves: GATE-1, FX-6
