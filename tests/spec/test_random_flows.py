@@ -5,7 +5,8 @@ for doubts, questions and draws. They live among deaths, lost answers, cancellat
 each store. The outside counts by itself; `random_flows.truth` holds it against the journals without Remit's code.
 
 REMIT_EXAMPLES=10 plays ten times as many lives. A life that fails is told with its seed; REMIT_SEED=17 plays that one
-alone, as far as the milliseconds of its time-outs let it be the same.
+alone, as far as the milliseconds of its time-outs let it be the same. A long run is one test for each store: give it
+`-o faulthandler_timeout=0`, or pytest tells after five minutes where it is, as if it hung.
 """
 
 from __future__ import annotations

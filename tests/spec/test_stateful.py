@@ -3,7 +3,8 @@
 People grant and revoke, decide and cancel, clocks go forward and back, code is edited, processes die at any call
 of the store or of the outside, and answers get lost. After every move each journal verifies, ceilings and keys are
 what the entries say, and outside nothing happened twice. At the end everything is set right, and every run ends.
-REMIT_EXAMPLES=10 plays ten times as many lives.
+REMIT_EXAMPLES=10 plays ten times as many lives; give that `-o faulthandler_timeout=0`, or pytest tells after five
+minutes where it is, as if it hung.
 """
 
 from __future__ import annotations

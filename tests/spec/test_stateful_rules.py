@@ -4,7 +4,8 @@ Policies are set, set again and set back; code is deployed with another contract
 clock crosses midnight, month's end, windows and the time of a yes, also while a commit is on its way; people lose
 roles, turn out to be one person, and answer late or twice. What reaches the outside was allowed when its intention was
 committed, and began in time; what is allowed goes through; and what was said of a turn before is what it did.
-REMIT_EXAMPLES=10 plays ten times as many lives.
+REMIT_EXAMPLES=10 plays ten times as many lives; give that `-o faulthandler_timeout=0`, or pytest tells after five
+minutes where it is, as if it hung.
 """
 
 from __future__ import annotations
