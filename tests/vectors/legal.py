@@ -56,6 +56,8 @@ class Boundary:
             told = body["evidence"], header["salt"]
             _demand(not body.get("again") or self._evidence.get(header["name"]) == told)
             self._evidence[header["name"]] = told
+        elif kind == "RaceWon":
+            _demand(all(call in self._effects for call in body.get("beside", [])))
 
     def end(self) -> None:
         _demand(self._permitted is None)

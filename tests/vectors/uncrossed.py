@@ -133,6 +133,14 @@ def _settled_twice() -> Purchase:
     return p
 
 
+def _raced_beside_nothing() -> Purchase:
+    p = Purchase()
+    p.send("send", b"1")
+    p.w.add(kinds.RaceWon(beside=["send", "send#2"], of=2, winner=0), name="run.first")
+    p.send("send#2", b"1")
+    return p
+
+
 def _settled_and_again() -> Purchase:
     p = Purchase()
     p.send("send", b"1")
@@ -271,6 +279,7 @@ _STORIES = [
     ("one approval for two calls", _approved_twice),
     ("an answer to another question", _another_question),
     ("an effect that was settled twice", _settled_twice),
+    ("a race beside an effect that was not intended by then", _raced_beside_nothing),
     ("an effect that was settled and happens again", _settled_and_again),
     ("an effect in doubt that is sent under another key", _another_key),
     ("a doubt that nobody resolved, settled by a person", _said_by_nobody),

@@ -34,7 +34,7 @@ from remit.engine.process.salt import draw_salt
 from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.halt import Parked
-from remit.engine.turn.race import has_lost
+from remit.engine.turn.race import come_to, has_lost
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
@@ -60,6 +60,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
+    come_to(name)
     with attempt.parking.open_call(), heard_or_void(turn, name):
         try:
             recorded = await attempt.recall(name, "effect")

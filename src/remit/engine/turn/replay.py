@@ -12,8 +12,9 @@ anything is run or written.
 A race ends where it ended: not before the flow came to each question and each doubt that began before that. A loser
 that was let go earlier would never come to them, and code that did not change would be refused.
 
-An effect that was under way when a race ended may have been a loser's. The journal has what became
-of it, and code that did not change may come to it or not, so nobody waits for it to be asked for.
+An effect that was under way for a loser when its race ended is named by that end. The journal has what became of
+it, and code that did not change may come to it or not, so nobody waits for it to be asked for. Every other one has
+to be asked for: a flow that goes another way now, and pays there, would pay twice.
 
 What the last recorded completion leads to has its turn before anything new begins: where
 it wins a race that the crash left undecided, the losers are let go and not begun again.
@@ -201,7 +202,9 @@ class Replay:
     def _count(self, recorded: Recorded) -> None:
         del self._left[recorded.name]
         if isinstance(recorded.fact, RaceWon):
-            self._optional.update(r.name for r in self._order if 0 < r.begun < recorded.seq < r.seq)
+            for name in recorded.fact.beside:
+                if name in self._left and self._left[name].seq > recorded.seq:
+                    self._optional.add(name)
 
     def _give(self, asked: asyncio.Future[Recorded], recorded: Recorded) -> None:
         self._given.add(recorded.name)

@@ -127,9 +127,11 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
         await attempt.replay.until_over(name)
         if attempt.unasked:
             await until_asked(attempt)  # by a loser, whose question or doubt is come to before it is let go
+        await attempt.writer.until_free()  # an intention of a loser's may be on its way, and stands before this end
         attempt.check_open()
         race.check_not_lost()
-        attempt.ride("RaceWon", write(RaceWon(of=len(marks), winner=winner)), name=name)
+        beside = race.beside(marks, winner, attempt.boundary.in_doubt)
+        attempt.ride("RaceWon", write(RaceWon(beside=beside, of=len(marks), winner=winner)), name=name)
     except asyncio.CancelledError:
         race.reopen(marks)  # nobody lost a race of which no end is recorded, and who is given up says so
         raise
