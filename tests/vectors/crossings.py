@@ -244,7 +244,9 @@ def _doubted() -> Journal:
     lost = kinds.EffectSettled(lost=kinds.ValueLost(code="value.refused"), state="ok", took=9)
     p.w.add(lost, name="send#2", value=b'{"detail":"the outcome can\'t be stored"}')
     p.w.add(kinds.RunParked(code="effect.value_lost", waits_for="repair"), value=b'{"detail":"send#2 happened"}')
-    return p.w.journal("a doubt that a person ended, the same call again under its key, and an outcome that was lost behind a race")
+    return p.w.journal(
+        "a doubt that a person ended, the same call again under its key, and an outcome that was lost behind a race"
+    )
 
 
 def _refused_and_cancelled() -> Journal:
