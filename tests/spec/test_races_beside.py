@@ -201,10 +201,10 @@ async def test_an_intention_that_is_being_written_as_its_race_ends_stands_before
     monkeypatch: pytest.MonkeyPatch,
 ):  # proves: RUN-8
     store, bank = Timed(), Bank(payments=1)
-    bank.go.set()
     decide = race.decide
 
     def decided(*given: Any) -> None:
+        asyncio.get_running_loop().call_later(0.05, bank.go.set)
         store.is_decided.set()
         decide(*given)
 
