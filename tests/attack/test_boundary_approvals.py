@@ -171,7 +171,7 @@ async def test_15_a_time_without_a_zone_is_refused_at_the_boundary(on_sqlite: Si
 
 
 async def test_17_a_yes_that_was_used_is_used_up(database: Storage):  # proves: APR-6
-    """The second call of the same effect with the same request needs its own; so does the next run."""
+    """The second call of the same effect with the same request needs its own; so does the next run. docs/adr/0022."""
     office = Office()
 
     @remit.flow(contract=remit.Contract(effects={"pay": office.rule}, **office.contract), name="purchase")
@@ -271,6 +271,7 @@ async def test_20_evidence_that_changed_voids_the_yes_that_rests_on_it(database:
 async def test_20_evidence_that_expired_lets_no_yes_count(
     database: Storage, clock: MovedClock
 ):  # proves: APR-1, GATE-2
+    """docs/adr/0021: the yes is not void, and counts once the same is read again. Only another fact voids it."""
     office = Office(remit.Rule(approval=BY_DIRECTOR, evidence={"quote"}))
     at = datetime.fromtimestamp(clock.now() / 1e6, tz=UTC)
     office.before = lambda run: run.evidence("quote", 5, as_of=at, fresh_for=DAY)
@@ -281,7 +282,10 @@ async def test_20_evidence_that_expired_lets_no_yes_count(
         clock.move(DAY + timedelta(microseconds=1))
         assert (await office.go(rt)).code == "evidence_expired"
         assert (await judged(rt)).verdict.findings[3].code == "evidence.expired"
-    assert office.sent == []
+        assert await voided(rt) == [[]]
+        office.before = lambda run: run.evidence("quote", 5, as_of=at, fresh_for=DAY, again=lambda: 5)
+        assert (await office.go(rt)).status == "completed"
+    assert office.sent == [ORDER]
 
 
 async def test_21_a_yes_that_comes_too_late_is_refused(database: Storage, clock: MovedClock):  # proves: APR-2

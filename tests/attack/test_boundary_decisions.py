@@ -435,6 +435,7 @@ def request_blanked(kept: Kept) -> None:
 
 @pytest.mark.parametrize("edit", [request_edited, binding_edited, request_blanked])
 async def test_18_bytes_that_change_in_the_database_after_the_yes_are_tampered(edit, lasting):  # proves: APR-1, LOG-2
+    """As attack 1 is: `chain.hash`, stricter than `approval.payload`. The run is set aside, nobody is asked anew."""
     office = Office()
     async with lasting.open() as rt:
         await staffed(rt)

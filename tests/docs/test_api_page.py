@@ -1,4 +1,4 @@
-"""docs/reference/api.md has everything that `import remit` gives, with what it takes."""
+"""docs/reference/api.md has everything that `import remit` gives, with what it takes: docs/adr/0024."""
 
 from __future__ import annotations
 

@@ -312,6 +312,7 @@ def test_a_contract_in_toml_is_the_same_contract():
             "contract.toml",
             "effects.pay.approval.when",
         ),
+        ("effects.pay.still_wanted = 'x'", "contract.toml", "effects.pay.still_wanted"),  # docs/adr/0025
         ("effects.pay.approval = {roles = ['a']}", "contract.toml", "effects.pay.approval.within"),
         ("effects.pay.approval = {roles = 'a', within = '1h'}", "contract.toml", "effects.pay.approval.roles"),
         ("effects.pay.approval = {within = '1h'}", "contract.toml", "effects.pay.approval.roles"),

@@ -528,6 +528,27 @@ async def test_a_stricter_policy_holds_at_once_and_a_laxer_one_never(storage: St
     assert office.sent == strict.sent == []
 
 
+async def test_a_verdict_that_holds_a_call_is_written_when_it_says_something_new(
+    storage: Storage, clock: MovedClock
+):  # proves: GATE-2
+    """docs/adr/0023: however often somebody looks, the journal grows with what happens."""
+    office = Office()
+    async with storage.open(clock=clock) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        before = await kinds_of(rt)
+        for _ in range(3):
+            clock.move(HOUR)
+            assert (await office.go(rt)).waits_for == "approval"
+        assert await kinds_of(rt) == before and before.count("GateJudged") == 1
+        office.order["amount"] += 1  # another request is another question
+        await office.go(rt)
+        assert (await kinds_of(rt)).count("GateJudged") == 2
+        await answer(rt)
+        assert (await office.go(rt)).status == "completed"
+        assert (await kinds_of(rt)).count("GateJudged") == 3
+
+
 async def test_a_run_goes_on_under_a_policy_that_forbids_what_it_does_not_call(storage: Storage):  # proves: GATE-2
     """A plain resume notes that the policy moved; what it forbids is judged at the effect."""
     office, broken = Office(), [True]
