@@ -122,6 +122,8 @@ async def test_a_log_that_goes_in_a_commit_leaves_it_unknown_and_the_store_of_no
             await act
         assert refused.value.code == "store.moved"
     await renewer.close()
+    with pytest.raises(StoreUnavailable, match="-wal was moved"):
+        store._writer.place.check()  # as a unit is that waited behind that commit
 
 
 async def test_what_another_process_does_by_the_rules_is_no_harm(path: Path, store: SqliteStore):  # proves: OWN-8

@@ -47,8 +47,10 @@ class Place:
 
     def check(self) -> None:
         """Before a commit. Raises StoreUnavailable `store.moved`."""
+        if self.is_lost:  # it waited while that became known
+            raise moved(self._log)
         for name, seen in self._seen.items():
-            if self.is_lost or seen is None or file_id(name) != seen:
+            if seen is None or file_id(name) != seen:
                 raise moved(name)
 
     def check_committed(self) -> None:
