@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from remit.engine.declared.place import place
+from remit.engine.declared.place import enter, leave
 from remit.engine.turn.apart import apart, times_cancelled
 
 T = TypeVar("T")
@@ -25,12 +25,14 @@ async def heard(ask: Callable[[], Awaitable[T]]) -> T | BaseException:
     """
 
     async def answer() -> T | BaseException:
-        place.set("effect")
+        here = enter("effect")
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 return await ask()
         except (Exception, SystemExit, asyncio.CancelledError) as exc:
             return exc
+        finally:
+            leave(here)
 
     before = times_cancelled()
     said = await apart(answer())

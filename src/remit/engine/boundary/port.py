@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, Literal
 
 from remit.engine.boundary.heard import heard
-from remit.engine.declared.place import place
+from remit.engine.declared.place import enter, leave
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
 from remit.engine.turn.apart import times_cancelled
 from remit.engine.turn.step import in_thread, since_us
@@ -54,7 +54,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         return late
     request = effect.request_codec.read(intended.request, where=permit.name)  # exactly what was judged
     began, begin = time.perf_counter_ns(), None
-    is_over, token = _noted(turn, permit), place.set("effect")
+    is_over, here = _noted(turn, permit), enter("effect")
     try:
         limit = None if effect.timeout is None else effect.timeout.total_seconds()
         if not effect.callee.is_async:
@@ -75,7 +75,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
             return _overdue(turn, permit) or _unsent(f"{permit.name} found no thread to begin in")
         return Answered("doubt", None, exc, since_us(began))
     finally:
-        place.reset(token)
+        leave(here)
         is_over()
     return Answered("ok", outcome, None, since_us(began))
 

@@ -19,7 +19,7 @@ from typing import Any
 from remit.authority.gate import is_high
 from remit.engine.boundary.crossing import cross, heard_or_void
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
-from remit.engine.declared.place import place
+from remit.engine.declared.place import enter, leave
 from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
 from remit.engine.turn.apart import times_cancelled
@@ -164,10 +164,10 @@ class _Around:
 
     def __enter__(self) -> None:
         self._before = times_cancelled()
-        self._token = place.set("transaction")
+        self._here = enter("transaction")
 
     def __exit__(self, kind: object, exc: BaseException | None, trace: object) -> None:
-        place.reset(self._token)
+        leave(self._here)
         if isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration):
             self.raised.append(exc)
         elif exc is not None and (isinstance(exc, _ENDING) or self._is_met(exc)):

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from remit.engine.declared.flow import Flow
-from remit.engine.declared.place import place, working_at
-from remit.engine.runs.plain import SyncRun, Waits
+from remit.engine.declared.place import begin_work, end_work, enter, leave
+from remit.engine.runs.plain import Waits
 from remit.engine.runs.run import Run
-from remit.engine.turn import caught
+from remit.engine.turn import aside, caught, race
 
 
 def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
@@ -23,21 +23,24 @@ def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
 async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
     arguments = (given,) if flow.takes_input else ()
-    token, outer = place.set("flow"), working_at.set((*working_at.get(), run.full_name))
-    before = caught.enter()
+    here, work = enter("flow"), begin_work(run.full_name)
+    # Whoever calls may run in a context that was copied from another flow's: nothing of that is so of this one.
+    given_before, raced_before, was_aside = caught.enter(), race.begin_flow(), aside.begin_flow()
     try:
         if flow.is_async:
             return await flow.fn(run, *arguments)
         waits = Waits()
         try:
-            return await _in_own_thread(lambda loop: flow.fn(SyncRun(run, loop, waits), *arguments), flow.name)
+            return await _in_own_thread(lambda loop: flow.fn(waits.begin(run, loop), *arguments), flow.name)
         except asyncio.CancelledError:
             waits.cancel()  # nobody is left to hear of them, as where an async flow is cancelled
             raise
     finally:
-        caught.leave(before)
-        working_at.reset(outer)
-        place.reset(token)
+        aside.end_flow(was_aside)
+        race.end_flow(raced_before)
+        caught.leave(given_before)
+        end_work(work)
+        leave(here)
 
 
 async def _in_own_thread(function: Callable[[asyncio.AbstractEventLoop], Any], name: str) -> Any:

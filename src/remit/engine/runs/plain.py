@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from remit.engine.runs.run import Run, from_thread
+from remit.engine.turn.aside import aside
 from remit.engine.turn.caught import give
 from remit.engine.turn.closing import AttemptClosed
 from remit.errors import CallRefused, StepError
@@ -25,11 +27,21 @@ T = TypeVar("T")
 class Waits:
     """The calls for which a plain flow waits in its thread, so that they end where the flow is cancelled."""
 
-    __slots__ = ("_is_over", "_under_way")
+    __slots__ = ("_is_over", "_own_thread", "_under_way")
 
     def __init__(self) -> None:
         self._under_way: set[Future[Any]] = set()
         self._is_over = False
+        self._own_thread = 0
+
+    def begin(self, run: Run, loop: asyncio.AbstractEventLoop) -> SyncRun:
+        """What the flow is handed, from its thread."""
+        self._own_thread = threading.get_ident()
+        return SyncRun(run, loop, self)
+
+    def made_here(self, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
+        """This call, of the calling thread: the flow waits for it whole, or goes on beside it."""
+        return call if threading.get_ident() == self._own_thread else aside(call)
 
     def for_(self, future: Future[T]) -> T:
         """Wait for a call, from the flow's thread. Raises AttemptClosed where nobody waits for the flow any more."""
@@ -141,7 +153,7 @@ class SyncRun:
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
         try:
-            return self._waits.for_(asyncio.run_coroutine_threadsafe(call, self._loop))
+            return self._waits.for_(asyncio.run_coroutine_threadsafe(self._waits.made_here(call), self._loop))
         except StepError as exc:
             give(exc)
             raise

@@ -10,9 +10,10 @@ until_seen    a turn that only settles what is in doubt lets all of that be come
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from remit.engine.turn import replay
 from remit.engine.turn.halt import Again
 from remit.engine.turn.parking import HOPS, STILL_SECONDS
 from remit.engine.turn.unheard import parked_unheard, unheard_of
@@ -21,29 +22,29 @@ from remit.engine.turn.wish import Wish
 if TYPE_CHECKING:
     from remit.engine.turn.attempt import Attempt
 
-# Turns of the loop, and then a while, in which calls that were named side by side each come to their beginning.
-_MOMENT = (*[0.0] * HOPS, STILL_SECONDS)
-
 
 async def until_due(attempt: Attempt, wish: Wish) -> None:
     """Let what was asked or intended before be come to. Raises AttemptClosed where this is something new."""
-    await until_asked(attempt)
+    await until_asked(attempt, is_whole=wish.is_whole)
     if attempt.unasked and wish.name not in attempt.boundary.effects:
         attempt.disagree(tuple(sorted(attempt.unasked)), (wish.name,))
 
 
-async def until_asked(attempt: Attempt) -> None:
-    """Give calls that were named side by side a moment to come to what was asked or intended before."""
-    async for _ in _moment(attempt):
-        if not attempt.unasked:
-            break
+async def until_asked(attempt: Attempt, *, is_whole: bool = False) -> None:
+    """Give calls that were named side by side the time to come to what was asked or intended before.
+
+    is_whole: the whole flow waits meanwhile, so it takes no more than a moment.
+    """
+    await _until_none(attempt, lambda: len(attempt.unasked), is_whole=is_whole)
 
 
 async def until_seen(attempt: Attempt) -> None:
     """The same to calls that come to what is in doubt: it is asked about, whatever else comes first."""
-    async for _ in _moment(attempt):
-        if not set(attempt.boundary.in_doubt) - {wish.name for wish in attempt.in_flight.values()}:
-            break
+
+    def unseen() -> int:
+        return len(set(attempt.boundary.in_doubt) - {wish.name for wish in attempt.in_flight.values()})
+
+    await _until_none(attempt, unseen, is_whole=attempt.replay.is_whole())
 
 
 async def until_told(attempt: Attempt) -> None:
@@ -65,9 +66,20 @@ def check_heard(attempt: Attempt, then: str) -> None:
         attempt.stop(parked_unheard(unheard, then))
 
 
-async def _moment(attempt: Attempt) -> AsyncIterator[None]:
-    """Raises AttemptClosed where the turn ended meanwhile."""
-    for pause in _MOMENT:
-        yield
-        await asyncio.sleep(pause)
+async def _until_none(attempt: Attempt, left: Callable[[], int], *, is_whole: bool) -> None:
+    """Until none is left, or the flow stands still, as the replay has it. Raises AttemptClosed: the turn ended."""
+    for _ in range(HOPS):
+        if not left():
+            return
+        await asyncio.sleep(0)
+        attempt.check_open()
+    loop = asyncio.get_running_loop()
+    limit = STILL_SECONDS if is_whole else replay.STILL_SECONDS_OF_TASKS
+    before, since = left(), loop.time()
+    while now := left():
+        if now != before:
+            before, since = now, loop.time()
+        if loop.time() - since >= limit:
+            return
+        await asyncio.sleep(STILL_SECONDS)
         attempt.check_open()

@@ -27,6 +27,16 @@ class Contestant:
 _racing_for: contextvars.ContextVar[Contestant | None] = contextvars.ContextVar("remit_racing_for", default=None)
 
 
+def begin_flow() -> contextvars.Token[Contestant | None]:
+    """A flow begins, for which nobody races yet, whatever its caller was called for."""
+    return _racing_for.set(None)
+
+
+def end_flow(token: contextvars.Token[Contestant | None]) -> None:
+    """That flow is over."""
+    _racing_for.reset(token)
+
+
 def enter(calls: list[Awaitable[Any]]) -> tuple[list[asyncio.Future[Any]], list[Contestant]]:
     """Begin all calls side by side, each with its mark."""
     tasks: list[asyncio.Future[Any]] = []

@@ -19,8 +19,8 @@ to be asked for: a flow that goes another way now, and pays there, would pay twi
 What the last recorded completion leads to has its turn before anything new begins: where
 it wins a race that the crash left undecided, the losers are let go and not begun again.
 
-A flow whose own task waits in a call can't go on by itself, so a moment decides. While
-only tasks that it made wait, another one may be busy with something that is no call of
+A flow whose own task or thread waits in a call can't go on by itself, so a moment decides. While
+only tasks and threads that it made wait, another one may be busy with something that is no call of
 ours; they are given seconds before they are refused.
 """
 
@@ -30,6 +30,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from remit.engine.turn.aside import is_aside
 from remit.engine.turn.race import has_lost
 from remit.facts.kinds import RaceWon
 from remit.facts.view import Recorded
@@ -49,7 +50,7 @@ class Replay:
 
     unasked: calls that are not over, by the seq at which they began; each is taken out when the flow comes to it.
     on_mismatch: told the recorded names left over and the new names asked for; must then `stop` this replay.
-    main: the task that runs the flow; None for a plain flow, whose thread waits whenever a call does.
+    main: the task that runs the flow; None for a plain flow, which has a thread.
     """
 
     __slots__ = (
@@ -157,7 +158,7 @@ class Replay:
 
     def is_whole(self) -> bool:
         """Whether the whole flow waits when the calling task does."""
-        return self._main is None or asyncio.current_task() is self._main
+        return not is_aside() if self._main is None else asyncio.current_task() is self._main
 
     async def _wait(self, futures: dict[str, asyncio.Future[T]], name: str, *, is_whole: bool) -> T:
         if self._signal is not None:

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from remit.engine.declared.flow import Step
-from remit.engine.declared.place import place
+from remit.engine.declared.place import enter, leave
 from remit.engine.process.outcome import detail, detail_of
 from remit.engine.turn.apart import apart, through, times_cancelled
 from remit.engine.turn.attempt import Attempt
@@ -55,7 +55,7 @@ async def compute(
     cancelled_before = times_cancelled()
     handled = sys.exc_info()[1]
     began = time.perf_counter_ns()
-    token = place.set("step")
+    here = enter("step")
     try:
         outcome = await body(step, call, threads)
         _check_not_cancelled(cancelled_before)
@@ -66,7 +66,7 @@ async def compute(
         # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
         raise await fail(attempt, name, exc, since_us(began)) from exc
     finally:
-        place.reset(token)
+        leave(here)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
     await attempt.append("StepDone", b'{"took":%d}' % since_us(began), name=name, value=data)
     return twin
