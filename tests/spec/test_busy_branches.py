@@ -1,0 +1,153 @@
+"""Branches with work of their own: one that computes between its calls is waited for, on whatever the others wait."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+import remit
+from remit import Contract, Rule
+from tests.spec.conftest import Storage
+
+BUSY_SECONDS = 0.2  # several times what counts as standing still
+HOUR = timedelta(hours=1)
+OPEN = Contract(version="1", resume="anyone")
+BY_DIRECTOR = Contract(version="1", resume="anyone", effects={"pay": Rule(approval=remit.Approval({"director"}, HOUR))})
+
+
+def test_a_thread_of_a_plain_flow_that_computes_between_its_calls_is_waited_for(storage: Storage):  # proves: RUN-8
+    """Another of its threads waits in a new call meanwhile, and the one that runs the flow in none."""
+    ran: list[str] = []
+    is_down = [True]
+
+    @remit.step
+    def look_up(what: str) -> str:
+        ran.append(what)
+        return what
+
+    @remit.step
+    def book() -> str:
+        if is_down:
+            time.sleep(3 * BUSY_SECONDS)  # as long as the other branch goes on
+            is_down.pop()
+            raise OSError("the line is down")
+        return "booked"
+
+    @remit.flow(contract=OPEN)
+    def travel(run: remit.SyncRun) -> list[str]:
+        def computes(branch: remit.SyncRun) -> str:
+            first: str = branch.step(look_up, "fare")
+            time.sleep(BUSY_SECONDS)
+            return first + str(branch.step(look_up, "rate"))
+
+        with ThreadPoolExecutor(2) as threads:
+            calls = [threads.submit(computes, run.branch("a")), threads.submit(run.branch("b").step, book)]
+            return [str(call.result()) for call in calls]
+
+    with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            rt.run_sync(travel, id="r")
+        for _ in range(2):
+            assert rt.run_sync(travel, id="r").value == ["farerate", "booked"]
+    assert ran == ["fare", "rate"]
+
+
+def test_a_plain_flow_that_waits_itself_is_refused_in_a_moment(storage: Storage):  # proves: RUN-4
+    """Nothing else of it can come, so it is not given the seconds that its threads are."""
+
+    def fails() -> None:
+        raise OSError("the line is down")
+
+    def quick() -> int:
+        return 1
+
+    def other() -> int:
+        return 2
+
+    def flow_of(*steps: Any) -> remit.Flow[Any]:
+        @remit.flow(contract=OPEN, name="flow")
+        def flow(run: remit.SyncRun) -> None:
+            run.gather(*(run.step_call(step) for step in steps[:-1]))
+            run.step(steps[-1])
+
+        return flow
+
+    with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            rt.run_sync(flow_of(quick, fails), id="r")
+        began = time.monotonic()
+        with pytest.raises(remit.DefinitionIncompatible, match="quick"):
+            rt.run_sync(flow_of(other, fails), id="r")
+        assert time.monotonic() - began < 4, "a fifth of a second, and more where the machine is loaded"
+
+
+async def test_a_branch_that_computes_before_its_question_is_waited_for(storage: Storage):  # proves: APR-1, RUN-8
+    """The question beside it is answered, and its payment is new: it waits until the other question is come to."""
+    paid: list[str] = []
+    takes = [0.0]
+
+    @remit.effect
+    async def pay(invoice: str, *, key: str) -> str:
+        paid.append(invoice)
+        return "paid"
+
+    @remit.flow(contract=BY_DIRECTOR)
+    async def buy(run: remit.Run) -> list[str]:
+        async def computes(branch: remit.Run) -> str:
+            await asyncio.sleep(takes[0])
+            return str(await branch.effect(pay, "i-2"))
+
+        return await run.gather(run.branch("one").effect(pay, "i-1"), computes(run.branch("two")))
+
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by="user:root")
+        assert (await rt.run(buy, id="r")).waits_for == "approval"
+        takes[0] = BUSY_SECONDS
+        for call in ("one/pay", "two/pay"):
+            (ask,) = [ask for ask in await rt.inbox() if ask.call == call]
+            await rt.decide(ask.id, "approve", by="user:dana", seen=ask.version)
+            assert (await rt.run(buy, id="r")).waits_for == ("approval" if call == "one/pay" else "")
+        assert (await rt.run(buy, id="r")).value == ["paid", "paid"]
+    assert paid == ["i-1", "i-2"]
+
+
+async def test_a_doubt_behind_some_work_is_asked_about_where_the_run_is_cancelled(storage: Storage):
+    # proves: RUN-15, FX-2
+    """A turn that only settles what is in doubt waits for the branch that comes to it, though another one comes to something else."""
+    probed: list[str] = []
+    is_cut, takes = [True], [0.0]
+
+    async def find(invoice: str, *, key: str) -> Any:
+        probed.append(invoice)
+        if is_cut:
+            raise ConnectionError("the bank's query is down")
+        return remit.Landed("paid")
+
+    @remit.effect(doubt="probe", probe=find)
+    async def pay(invoice: str, *, key: str) -> str:
+        raise ConnectionError("no answer")
+
+    @remit.flow(contract=OPEN)
+    async def buy(run: remit.Run) -> list[Any]:
+        async def computes(branch: remit.Run) -> str:
+            await asyncio.sleep(takes[0])
+            return str(await branch.effect(pay, "i-1"))
+
+        async def asks(branch: remit.Run) -> str:
+            return (await branch.approve("terms", 1, roles={"director"}, within=HOUR)).by
+
+        return await run.gather(computes(run.branch("one")), asks(run.branch("two")))
+
+    async with storage.open() as rt:
+        assert (await rt.run(buy, id="r")).status == "in_doubt"
+        takes[0] = BUSY_SECONDS
+        is_cut.clear()
+        probed.clear()
+        await rt.cancel("r", by="user:root")
+        assert (await rt.run(buy, id="r")).status == "cancelled"
+    assert probed == ["i-1"]
