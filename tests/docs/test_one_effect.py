@@ -58,6 +58,8 @@ SMALL = (
 )
 READ = {
     ("engine/boundary/crossing.py", "heard_or_void"),
+    ("engine/declared/place.py", "enter"),
+    ("engine/declared/place.py", "leave"),
     ("engine/turn/attempt.py", "Attempt.is_open"),
     ("engine/turn/caught.py", "call_made"),
     ("engine/turn/step.py", "since_us"),
@@ -66,6 +68,7 @@ READ = {
     ("engine/turn/unheard.py", "unheard_of"),
     ("authority/rule.py", "several_names"),
     ("engine/turn/wish.py", "Wish.declared"),
+    ("engine/turn/race.py", "come_to"),
     ("engine/turn/race.py", "has_lost"),
     ("engine/turn/writer.py", "JournalWriter.now"),
     ("engine/turn/writer.py", "JournalWriter.place"),

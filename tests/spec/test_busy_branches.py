@@ -100,7 +100,8 @@ async def test_a_branch_that_computes_before_its_question_is_waited_for(storage:
     async def buy(run: remit.Run) -> list[str]:
         async def computes(branch: remit.Run) -> str:
             await asyncio.sleep(takes[0])
-            return str(await branch.effect(pay, "i-2"))
+            told: str = await branch.effect(pay, "i-2")
+            return told
 
         return await run.gather(run.branch("one").effect(pay, "i-1"), computes(run.branch("two")))
 
@@ -118,7 +119,7 @@ async def test_a_branch_that_computes_before_its_question_is_waited_for(storage:
 
 async def test_a_doubt_behind_some_work_is_asked_about_where_the_run_is_cancelled(storage: Storage):
     # proves: RUN-15, FX-2
-    """A turn that only settles what is in doubt waits for the branch that comes to it, though another one comes to something else."""
+    """A turn that only settles what is in doubt waits for the branch that comes to it, whatever else is come to."""
     probed: list[str] = []
     is_cut, takes = [True], [0.0]
 
@@ -136,7 +137,8 @@ async def test_a_doubt_behind_some_work_is_asked_about_where_the_run_is_cancelle
     async def buy(run: remit.Run) -> list[Any]:
         async def computes(branch: remit.Run) -> str:
             await asyncio.sleep(takes[0])
-            return str(await branch.effect(pay, "i-1"))
+            told: str = await branch.effect(pay, "i-1")
+            return told
 
         async def asks(branch: remit.Run) -> str:
             return (await branch.approve("terms", 1, roles={"director"}, within=HOUR)).by

@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -177,6 +177,7 @@ def test_a_flow_begins_with_nothing_of_the_context_that_called_it():  # proves: 
             if isinstance(each, contextvars.ContextVar):
                 found[each.name] = each
     seen: list[dict[str, Any]] = []
+    held: list[remit.Runtime] = []
 
     @remit.flow(contract=OPEN)
     async def looks_around(run: remit.Run) -> None:
@@ -185,24 +186,23 @@ def test_a_flow_begins_with_nothing_of_the_context_that_called_it():  # proves: 
     @remit.flow(contract=OPEN)
     async def calls(run: remit.Run) -> None:
         async def asks() -> None:
-            await rt.run(looks_around, id="inner")
+            await held[-1].run(looks_around, id="inner")
 
         await run.first(run.step(asks))
 
-    async def play(call: Callable[[], Any]) -> None:
-        nonlocal rt
-        async with remit.open("memory:") as rt:
-            await call()
+    async def play(flow: remit.Flow[Any]) -> None:
+        async with remit.open("memory:") as opened:
+            held.append(opened)
+            await opened.run(flow, id="r")
 
-    rt: Any = None
-    asyncio.run(play(lambda: rt.run(looks_around, id="outer")))
-    asyncio.run(play(lambda: rt.run(calls, id="calls")))
+    for flow in (looks_around, calls):
+        asyncio.run(play(flow))
     (alone, inside) = seen
     assert len(found) == 5
     for name, value in alone.items():
         if name == "remit_place":
             assert value.what == inside[name].what == "flow"
         elif name == "remit_working_at":
-            assert [work.run[-1] for work in inside[name]] == ["calls", "inner"]
+            assert [work.run[-1] for work in inside[name]] == ["r", "inner"]
         else:
             assert inside[name] == value, name
