@@ -364,8 +364,9 @@ async def test_a_directory_that_was_rewritten_below_what_is_known_is_not_believe
             kept.main.append(pen.seal("RoleGranted", write(fact), at=5, value=(SALT, b'{"detail":""}')))
         kept.row |= {"head": pen.head, "seq": pen.seq}
         await vault.write({AUTHORITY: kept})
-        with pytest.raises(remit.AuthorityUnreadable, match=r"Entry 3 .* is another one than was read"):
+        with pytest.raises(remit.AuthorityUnreadable, match=r"Entry 3 .* is another one than was read") as unread:
             await rt.authority()
+        assert "restart this process" in unread.value.hint
         assert await rt.verify(AUTHORITY) is None  # a chain alone can't tell
 
 

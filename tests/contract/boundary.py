@@ -24,10 +24,11 @@ from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Ground, Mark, 
 from remit.store.protocol import AskFilter, KeyRow, OutboxRow, Store, Unit
 from remit.store.tables import INLINE_BYTES_MAX
 from tests.contract.suite import row_of
-from tests.support.journal import TENANT, Hand, open_held, open_run, opening, read_stored, read_view
+from tests.support.journal import TENANT, Hand, fence_of, open_held, open_run, opening, read_stored, read_view
 
 OTHER = "tenant-b"
 WRITTEN = "written"
+ELSEWHERE = b"\7" * 32  # where no lane ends
 
 
 async def open_authority(store: Store) -> Hand:
@@ -40,10 +41,10 @@ async def hand_of(store: Store, run: str, *, tenant: str = TENANT, lane: Any = "
     return Hand(store, await row_of(store, run, tenant=tenant), lane=lane)
 
 
-def resting(hand: Hand, *marks: Mark, fence: Fence | None = None, post_seq: int | None = None) -> Unit:
+def resting(hand: Hand, *marks: Mark, fence: Fence | None = None, post_head: bytes | None = None) -> Unit:
     """A step, or a signal of lane post, that rests on something."""
     unit = hand.signal() if hand.lane == "post" else hand.step()
-    unit.fence, unit.post_seq, unit.marks = fence, post_seq, marks
+    unit.fence, unit.post_head, unit.marks = fence, post_head, marks
     return unit
 
 
@@ -108,26 +109,30 @@ class BoundaryContract:
     async def test_a_fenced_unit_is_written_while_the_journal_ends_where_it_says(self, store):  # proves: GATE-2
         authority, hand = await open_authority(store), await open_held(store, "po-1")
         await store.append(authority.step())
-        assert await fate(store, resting(hand, fence=Fence(authority.row.run_key, 2))) == WRITTEN
-        assert await fate(store, resting(hand, fence=Fence(authority.row.run_key, 2))) == WRITTEN
+        assert await fate(store, resting(hand, fence=fence_of(authority))) == WRITTEN
+        assert await fate(store, resting(hand, fence=fence_of(authority))) == WRITTEN
         await read_view(store, hand.row.run_key)
 
-    @pytest.mark.parametrize("seq", [1, 3])
-    async def test_where_the_journal_moved_nothing_of_a_fenced_unit_is_written(self, store, seq):  # proves: GATE-2
+    @pytest.mark.parametrize("where", ["behind", "another"])
+    async def test_where_the_journal_moved_nothing_of_a_fenced_unit_is_written(self, store, where):  # proves: GATE-2
+        """It ends in another entry: under a higher number, or under that very one, as after a failover that lost it."""
         authority, hand = await open_authority(store), await open_held(store, "po-1")
+        lost = Hand(store, authority.row)
+        lost.step(b"lost")
+        fence = fence_of(lost if where == "another" else authority)
         await store.append(authority.step())
         before = await read_stored(store, hand.row.run_key)
         marks = (TakeKey("5eed", "pay"), Reserve("a", 5, 10), ask("a-1"), told("a-1"))
-        assert await fate(store, resting(hand, *marks, fence=Fence(authority.row.run_key, seq))) == "authority"
+        assert await fate(store, resting(hand, *marks, fence=fence)) == "authority"
 
         assert await read_stored(store, hand.row.run_key) == before
         assert await beside(store) == (None, 0, None, [])
-        assert await fresh_fate(store, "po-1", *marks, fence=Fence(authority.row.run_key, 2)) == WRITTEN
+        assert await fresh_fate(store, "po-1", *marks, fence=fence_of(authority)) == WRITTEN
         assert (await beside(store))[:2] == (KeyRow(hand.row.run_key, "po-1", "pay"), 5)
 
     async def test_a_fence_on_a_journal_that_is_not_there_holds_nothing(self, store):  # proves: GATE-2
         hand = await open_held(store, "po-1")
-        assert await fate(store, resting(hand, fence=Fence(999_999, 1))) == "authority"
+        assert await fate(store, resting(hand, fence=Fence(999_999, hand.row.head))) == "authority"
 
     # -- the ground of a new run --------------------------------------------------------------------------------------
 
@@ -180,8 +185,9 @@ class BoundaryContract:
         authority = await open_authority(store)
         for number, spoil in enumerate(("lease", "epoch", "head")):
             hand = await open_held(store, f"po-{number}")
-            unit = resting(hand, Reserve("a", 2, 1), TakeKey("5eed", "pay"), fence=Fence(authority.row.run_key, 9))
-            unit.post_seq = 7
+            fence = Fence(authority.row.run_key, ELSEWHERE)
+            unit = resting(hand, Reserve("a", 2, 1), TakeKey("5eed", "pay"), fence=fence)
+            unit.post_head = ELSEWHERE
             if spoil == "lease":
                 clock.move(timedelta(days=1))
             elif spoil == "epoch":
@@ -216,14 +222,14 @@ class BoundaryContract:
 
     async def test_each_of_a_batch_hears_its_own_answer(self, store):  # proves: OWN-3, GATE-2
         authority = await open_authority(store)
-        right, wrong = Fence(authority.row.run_key, 1), Fence(authority.row.run_key, 2)
+        right, wrong = fence_of(authority), Fence(authority.row.run_key, ELSEWHERE)
         hands = [await open_held(store, f"po-{i}") for i in range(8)]
         units = [
             resting(hands[0], fence=right),
             resting(hands[1], fence=wrong),
             hands[2].step(),
-            resting(hands[3], post_seq=0),
-            resting(hands[4], post_seq=1),
+            resting(hands[3], post_head=hands[3].row.post_head),
+            resting(hands[4], post_head=ELSEWHERE),
             resting(hands[5], Reserve("a", 2, 1)),
             resting(hands[6], TakeKey("5eed", "pay"), fence=right),
             resting(hands[7], fence=right),
@@ -240,22 +246,22 @@ class BoundaryContract:
     async def test_what_moves_the_journal_goes_before_those_that_wait_with_it(self, store):  # proves: GATE-2
         """Whoever revokes and is answered together with an effect stopped it."""
         authority, hands = await open_authority(store), [await open_held(store, f"po-{i}") for i in range(3)]
-        fenced = [resting(hand, fence=Fence(authority.row.run_key, 1)) for hand in hands]
+        fenced = [resting(hand, fence=fence_of(authority)) for hand in hands]
         answers = await fates(store, fenced[0], fenced[1], authority.step(), fenced[2])
         assert answers == ["authority", "authority", WRITTEN, "authority"]
 
     async def test_the_journal_itself_may_be_fenced(self, store):
         authority = await open_authority(store)
-        key = authority.row.run_key
-        assert await fate(store, resting(authority, fence=Fence(key, 1))) == WRITTEN
-        assert await fresh_fate(store, AUTHORITY, fence=Fence(key, 1)) == "authority"
+        fence = fence_of(authority)
+        assert await fate(store, resting(authority, fence=fence)) == WRITTEN
+        assert await fresh_fate(store, AUTHORITY, fence=fence) == "authority"
 
     async def test_lane_post_may_be_fenced(self, store):  # proves: APR-2
         authority, hand = await open_authority(store), await open_held(store, "po-1")
-        post = await hand_of(store, "po-1", lane="post")
-        assert await fate(store, resting(post, fence=Fence(authority.row.run_key, 1))) == WRITTEN
+        post, fence = await hand_of(store, "po-1", lane="post"), fence_of(authority)
+        assert await fate(store, resting(post, fence=fence)) == WRITTEN
         await store.append(authority.step())
-        assert await fate(store, resting(post, fence=Fence(authority.row.run_key, 1))) == "authority"
+        assert await fate(store, resting(post, fence=fence)) == "authority"
         assert (await row_of(store, "po-1")).post_seq == 1
         await store.append(hand.step())
 
@@ -263,38 +269,51 @@ class BoundaryContract:
 
     async def test_a_unit_may_rest_on_where_lane_post_ends(self, store):  # proves: GATE-2
         hand = await open_held(store, "po-1")
-        assert await fate(store, resting(hand, post_seq=0)) == WRITTEN
+        post_head = hand.row.post_head
+        assert await fate(store, resting(hand, post_head=post_head)) == WRITTEN
         await store.append((await hand_of(store, "po-1", lane="post")).signal())
         before = await read_stored(store, hand.row.run_key)
-        assert await fate(store, resting(hand, Reserve("a", 5, 10), post_seq=0)) == "post"
+        assert await fate(store, resting(hand, Reserve("a", 5, 10), post_head=post_head)) == "post"
         assert await read_stored(store, hand.row.run_key) == before
         assert await store.read_used(TENANT, "a") == 0
-        assert await fresh_fate(store, "po-1", post_seq=1) == WRITTEN
+        assert await fresh_fate(store, "po-1", post_head=before.row.post_head) == WRITTEN
+
+    async def test_another_entry_at_the_same_place_of_lane_post_is_not_the_one_that_was_read(self, store):
+        """Such a one stands there after a failover, or the restore of a backup, that lost what was read."""
+        hand = await open_held(store, "po-1")
+        lost, post = [await hand_of(store, "po-1", lane="post") for _ in range(2)]
+        lost.signal(b"false")
+        await store.append(post.signal(b"true"))
+        marked = (Reserve("a", 5, 10), told("a-1"))
+        for marks in ((), marked[1:], marked):
+            assert await fresh_fate(store, "po-1", *marks, post_head=lost.pen.head) == "post"
+            assert await fresh_fate(store, "po-1", *marks, post_head=post.pen.head) == WRITTEN
+        await read_view(store, hand.row.run_key)
 
     async def test_a_unit_that_ends_the_run_may_rest_on_it_too(self, store):
         hand = await open_held(store, "po-1")
         await store.append((await hand_of(store, "po-1", lane="post")).signal())
         unit = hand.end()
-        unit.post_seq = 0
+        unit.post_head = hand.row.post_head
         assert await fate(store, unit) == "post"
         row = await row_of(store, "po-1")
         assert (row.status, row.worker) == ("running", "w-1")
         hand = Hand(store, row)
         unit = hand.end()
-        unit.post_seq = 1
+        unit.post_head = row.post_head
         assert await fate(store, unit) == WRITTEN
 
     async def test_lane_post_may_rest_on_itself(self, store):
         await open_held(store, "po-1")
         post = await hand_of(store, "po-1", lane="post")
-        assert await fate(store, resting(post, post_seq=0)) == WRITTEN
-        assert await fate(store, resting(post, post_seq=0)) == "post"
+        assert await fate(store, resting(post, post_head=post.row.post_head)) == WRITTEN
+        assert await fate(store, resting(post, post_head=post.row.post_head)) == "post"
 
     # -- in company of its own run ------------------------------------------------------------------------------------
 
     async def test_units_of_one_run_that_wait_together_keep_their_order(self, store):  # proves: RUN-3
         authority, hand = await open_authority(store), await open_held(store, "po-1")
-        fence = Fence(authority.row.run_key, 1)
+        fence = fence_of(authority)
         units = [hand.step(), hand.step(), resting(hand, fence=fence), hand.step(), hand.step()]
         units += [resting(hand, Reserve("a", 1, 9)), resting(hand, fence=fence), hand.step()]
         assert await fates(store, *units) == [WRITTEN] * 8
@@ -303,8 +322,8 @@ class BoundaryContract:
 
     async def test_what_follows_a_refused_unit_is_refused_and_what_went_before_it_is_not(self, store):
         authority, hand = await open_authority(store), await open_held(store, "po-1")
-        wrong = Fence(authority.row.run_key, 2)
-        units = [hand.step(), resting(hand, fence=wrong), hand.step(), resting(hand, post_seq=0)]
+        wrong = Fence(authority.row.run_key, ELSEWHERE)
+        units = [hand.step(), resting(hand, fence=wrong), hand.step(), resting(hand, post_head=hand.row.post_head)]
         assert await fates(store, *units) == [WRITTEN, "authority", "lease", "lease"]
         assert await fresh_fate(store, "po-1") == WRITTEN
         assert list((await read_view(store, hand.row.run_key)).calls) == ["s-3", "s-4"]
@@ -312,7 +331,7 @@ class BoundaryContract:
     async def test_of_two_that_extend_one_head_the_one_that_may_be_written_is(self, store):
         authority, hand = await open_authority(store), await open_held(store, "po-1")
         row = await row_of(store, "po-1")
-        refused = resting(Hand(store, row), fence=Fence(authority.row.run_key, 2))
+        refused = resting(Hand(store, row), fence=Fence(authority.row.run_key, ELSEWHERE))
         assert await fates(store, refused, Hand(store, row).step(), hand.step()) == ["authority", WRITTEN, "lease"]
 
     # -- business keys ------------------------------------------------------------------------------------------------
@@ -487,7 +506,7 @@ class BoundaryContract:
     async def test_a_decision_in_lane_post_closes_its_question_and_announces(self, store):  # proves: APR-2, APR-6
         authority, hand = await open_authority(store), await open_held(store, "po-1")
         await fresh_fate(store, "po-1", ask("a-1"))
-        marks, fence = (CloseAsk("a-1"), Announce(AskDecided(ask="a-1"))), Fence(authority.row.run_key, 1)
+        marks, fence = (CloseAsk("a-1"), Announce(AskDecided(ask="a-1"))), fence_of(authority)
         post = await hand_of(store, "po-1", lane="post")
         assert await fate(store, resting(post, *marks, fence=fence)) == WRITTEN
         assert await fate(store, resting(await hand_of(store, "po-1", lane="post"), *marks, fence=fence)) == WRITTEN
@@ -499,7 +518,7 @@ class BoundaryContract:
     async def test_of_two_deciders_at_once_one_is_written_with_its_marks(self, store):  # proves: APR-5
         await open_held(store, "po-1")
         hands = [await hand_of(store, "po-1", lane="post") for _ in range(3)]
-        units = [resting(hand, told(f"by-{i}"), post_seq=0) for i, hand in enumerate(hands)]
+        units = [resting(hand, told(f"by-{i}"), post_head=hand.row.post_head) for i, hand in enumerate(hands)]
         answers = await fates(store, *units)
         assert sorted(answers) == ["lease", "lease", WRITTEN]
         assert [row.data for row in await store.read_outbox(TENANT, 0, 10)] == [
@@ -625,7 +644,7 @@ class SharedBoundary(LastingBoundary):
     async def test_a_revocation_by_another_process_stops_what_rests_on_it(self, store, rival):  # proves: GATE-2
         authority = await open_authority(rival)
         hand = await open_held(store, "po-1")
-        fence = Fence(authority.row.run_key, 1)
+        fence = fence_of(authority)
         assert await fate(store, resting(hand, fence=fence)) == WRITTEN
         await rival.append(authority.step())
         assert await fate(store, resting(hand, fence=fence)) == "authority"
@@ -633,15 +652,14 @@ class SharedBoundary(LastingBoundary):
     async def test_no_fenced_unit_is_written_behind_a_revocation_that_was_answered(self, store, rival):
         """Effects and revocations race: what was judged under a version is written before the next one is answered."""
         authority = await open_authority(rival)
-        key = authority.row.run_key
         hands = [await open_held(store, f"po-{i}") for i in range(8)]
-        version, answered = 1, 1
+        version, answered, seen_as = 1, 1, {1: fence_of(authority)}
 
         async def work(hand: Hand) -> None:
             for _ in range(12):
                 seen = version
                 was_answered = answered
-                what = await fresh_fate(store, hand.row.run, fence=Fence(key, seen))
+                what = await fresh_fate(store, hand.row.run, fence=seen_as[seen])
                 assert what == WRITTEN or what == "authority"
                 if what == WRITTEN:
                     assert was_answered <= seen  # or the revocation had been answered before we began
@@ -652,6 +670,7 @@ class SharedBoundary(LastingBoundary):
             for _ in range(12):
                 await rival.append(authority.step())
                 answered = authority.pen.seq
+                seen_as[answered] = fence_of(authority)
                 await asyncio.sleep(0)
                 version = authority.pen.seq  # seen by the workers a turn later: some come with an old one
 

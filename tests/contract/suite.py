@@ -336,14 +336,15 @@ class StoreContract:
         renewals = [Renewal(hand.row.run_key, 1) for hand in hands]
         clock.move(LEASE / 2)
 
-        async def renew() -> dict[int, int]:
+        async def renew() -> dict[int, bytes]:
             renewer: Renewer = await store.renewer()
             try:
                 return await renewer.renew(WORKER, renewals, lease_ms=LEASE_MS)
             finally:
                 await renewer.close()
 
-        assert await asyncio.to_thread(lambda: asyncio.run(renew())) == {r.run_key: 0 for r in renewals}
+        told = await asyncio.to_thread(lambda: asyncio.run(renew()))
+        assert told == {hand.row.run_key: hand.row.post_head for hand in hands}
         clock.move(LEASE * 0.75)
         for hand in hands:
             assert (await row_of(store, hand.row.run)).lease_until == clock.now() + LEASE_MS * 250
@@ -363,7 +364,7 @@ class StoreContract:
         assert await renewer.renew("w-2", wishes, lease_ms=LEASE_MS) == {}
         assert await renewer.renew(WORKER, [Renewal(kept.row.run_key, 2)], lease_ms=LEASE_MS) == {}
         # It ran out and nobody took it, so its worker may go on.
-        assert await renewer.renew(WORKER, wishes, lease_ms=LEASE_MS) == {kept.row.run_key: 0}
+        assert await renewer.renew(WORKER, wishes, lease_ms=LEASE_MS) == {kept.row.run_key: kept.row.post_head}
         assert await renewer.renew(WORKER, [], lease_ms=LEASE_MS) == {}
         await renewer.close()
         assert await is_written(store, kept.step())
@@ -377,7 +378,7 @@ class StoreContract:
         renewer = await store.renewer()
         told = await renewer.renew(WORKER, renewals, lease_ms=LEASE_MS)
         await renewer.close()
-        assert told == {hands[0].row.run_key: 0, hands[1].row.run_key: 2}
+        assert told == {hands[0].row.run_key: hands[0].row.post_head, hands[1].row.run_key: post.pen.head}
 
     async def test_a_stale_attempt_writes_nothing_in_any_way(self, store, clock):  # proves: OWN-3
         sleeper = await open_held(store, "po-1")

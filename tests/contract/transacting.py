@@ -17,9 +17,9 @@ from remit.errors import LeaseLost, Moved, Refused, RemitError
 from remit.facts.announced import DoubtTold
 from remit.store.marks import Announce, Fence, Reserve
 from remit.store.protocol import Store, Unit
-from tests.contract.boundary import open_authority, resting
+from tests.contract.boundary import ELSEWHERE, open_authority, resting
 from tests.contract.suite import row_of
-from tests.support.journal import LEASE_MS, TENANT, Hand, open_held, read_stored, read_view
+from tests.support.journal import LEASE_MS, TENANT, Hand, fence_of, open_held, read_stored, read_view
 
 LIMIT_MS = 5_000
 
@@ -39,9 +39,7 @@ class TransactContract:
 
     async def test_both_are_written(self, store: Store, app: App):  # proves: FX-6
         authority, hand = await open_authority(store), await open_held(store, "po-1")
-        unit = resting(
-            hand, Reserve("a", 5, 10), Announce(DoubtTold(call="pay")), fence=Fence(authority.row.run_key, 1)
-        )
+        unit = resting(hand, Reserve("a", 5, 10), Announce(DoubtTold(call="pay")), fence=fence_of(authority))
         await store.transact(app.build(unit, 1, 2), limit_ms=LIMIT_MS)
         assert await app.invoices() == [1, 2]
         assert list((await read_view(store, hand.row.run_key)).calls) == ["s-3"]
@@ -52,9 +50,9 @@ class TransactContract:
     @pytest.mark.parametrize("why", ["lease", "head", "authority", "post", "ceiling"])
     async def test_where_the_unit_is_refused_neither_is(self, store: Store, app: App, clock, why: str):  # proves: FX-6
         authority, hand = await open_authority(store), await open_held(store, "po-1")
-        seq, most = (9, 10) if why == "authority" else (1, 4) if why == "ceiling" else (1, 10)
-        unit = resting(hand, Reserve("a", 5, most), fence=Fence(authority.row.run_key, seq))
-        unit.post_seq = 7 if why == "post" else 0
+        fence = Fence(authority.row.run_key, ELSEWHERE) if why == "authority" else fence_of(authority)
+        unit = resting(hand, Reserve("a", 5, 4 if why == "ceiling" else 10), fence=fence)
+        unit.post_head = ELSEWHERE if why == "post" else hand.row.post_head
         if why == "head":
             unit.head_before = b"\1" * 32
         if why == "lease":

@@ -30,7 +30,7 @@ async def main(url: str, slot: str) -> None:
     await store.open_run(opening(store, AUTHORITY, flow=AUTHORITY))  # unless the other one was faster
     authority = await store.read_row("default", AUTHORITY)
     assert authority is not None
-    fence = Fence(authority.run_key, 1)
+    fence = Fence(authority.run_key, authority.head)
     hands = [await open_held(store, f"{slot}-{i}") for i in range(3)]
     for turn in itertools.count(1):
         if turn % 5 == 0:

@@ -74,7 +74,7 @@ class _Stopping:
     def __init__(self, renewer: Renewer, store: Watched) -> None:
         self.inner, self.store, self.has_stopped = renewer, store, False
 
-    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, int]:
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, bytes]:
         held = await self.inner.renew(worker, leases, lease_ms=lease_ms)
         if self.store.plan.is_stopped and self.store.is_long and not self.has_stopped:
             self.has_stopped = True

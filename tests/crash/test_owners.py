@@ -390,7 +390,7 @@ class _Refusing:
     def __init__(self, renewer: Renewer, store: Unheard) -> None:
         self.inner, self.store = renewer, store
 
-    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, int]:
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, bytes]:
         store = self.store
         if monotonic_ms() >= store.over_ms:
             store.loop.call_soon_threadsafe(store.passed.set)

@@ -192,7 +192,7 @@ async def test_of_two_that_extend_the_same_head_one_is_written_and_the_other_tol
 
 def resting(key: int, seq: int = 1, *, lane: Lane = "main") -> Unit:
     made = unit(key, seq)
-    made.lane, made.fence = lane, Fence(99, 1)
+    made.lane, made.fence = lane, Fence(99, bytes(32))
     return made
 
 

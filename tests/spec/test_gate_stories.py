@@ -378,6 +378,9 @@ async def test_a_directory_that_became_shorter_is_not_believed(postgres_database
         assert (outcome.waits_for, outcome.code) == ("gate", "authority.unreadable")
         assert "has 5 entries and had 6" in outcome.reason
         assert office.sent == []
+        with pytest.raises(remit.AuthorityUnreadable) as unread:
+            await rt.authority()
+        assert "restart this process" in unread.value.hint
     async with remit.open(postgres_database) as rt:
         assert (await rt.authority()).version == 5
 

@@ -8,13 +8,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import asyncpg
 import pytest
 
+import remit
+from remit.clock import SystemClock
+from remit.engine.process.hours import JUMP_US
 from remit.errors import CommitUnknown, LeaseLost, StoreUnavailable
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import connection as postgres_connection
 from remit.store.postgres import link as postgres_link
-from remit.store.protocol import Claim, Renewal
+from remit.store.protocol import Claim, Opening, Renewal, RunRow
 from tests.support.journal import LEASE_MS, TENANT, WORKER, Hand, open_held, opening, read_stored, read_view
 from tests.support.postgres_proxy import Proxy, proxy_before
+from tests.support.till import OPEN
 
 
 @pytest.fixture
@@ -38,6 +42,19 @@ async def outside(postgres_database: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(postgres_database)
     yield connection
     await connection.close()
+
+
+class Heard(PostgresStore):
+    """has_heard: an opening was answered."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.has_heard = asyncio.Event()
+
+    async def open_run(self, opening: Opening) -> RunRow | None:
+        row = await super().open_run(opening)
+        self.has_heard.set()
+        return row
 
 
 @pytest.fixture
@@ -87,6 +104,64 @@ async def test_a_run_whose_opening_was_not_answered_is_found_made(store, proxy):
     assert (row.epoch, row.worker) == (1, WORKER)
     assert await store.read_row(TENANT, "taken") == taken
     assert (await read_view(store, row.run_key)).input == b'"mine"'
+
+
+async def test_an_opening_that_others_took_up_before_its_answer_came_says_who_holds_it(
+    store, proxy, outside
+):  # proves: RUN-11, OWN-3
+    """Its lease is not the one that it asked for, and ends at no time of its own."""
+    await store.open_run(opening(store, "first"))  # the statement is prepared
+    proxy.lose_answers(then_close=True)
+    making = asyncio.create_task(store.open_run(opening(store, "po-1", worker=WORKER)))
+    await eventually(lambda: outside.fetchval("SELECT count(*) = 2 FROM remit.run"))
+    await outside.execute("UPDATE remit.run SET epoch = 2, worker = 'w-2', lease_until = 7 WHERE run = 'po-1'")
+    proxy.is_closed = False
+    row = await making
+    assert (row.epoch, row.worker, row.lease_until) == (2, "w-2", 7)
+    assert row == await store.read_row(TENANT, "po-1")
+
+
+@pytest.mark.parametrize("is_over", [True, False], ids=["ended it", "are at it"])
+async def test_who_opened_a_run_that_others_took_up_meanwhile_goes_by_what_they_did(
+    proxy, outside, postgres_database, is_over: bool
+):  # proves: OWN-3, GATE-8
+    """And learns no time from their lease."""
+    ran, begun, let_go = list[str](), asyncio.Event(), asyncio.Event()
+
+    @remit.step
+    async def work(who: str) -> str:
+        ran.append(who)
+        if who == "other":
+            begun.set()
+            await let_go.wait()
+        return who
+
+    def flow_of(who: str) -> remit.Flow[str]:
+        @remit.flow(contract=OPEN, name="f")
+        async def flow(run: remit.Run) -> str:
+            return str(await run.step(work, who))
+
+        return flow
+
+    store = Heard(proxy.url)
+    async with remit.open(store, lease_ms=1_000) as cut_off, remit.open(postgres_database, lease_ms=600_000) as other:
+        await cut_off.run(flow_of("first"), id="first")
+        store.has_heard.clear()
+        proxy.lose_answers(then_close=True)
+        opened = asyncio.create_task(cut_off.run(flow_of("cut off"), id="r"))
+        await eventually(lambda: outside.fetchval("SELECT count(*) = 1 FROM remit.run WHERE run = 'r'"))
+        going_on = asyncio.create_task(other.run(flow_of("other"), id="r"))  # when the lease is over
+        await begun.wait()
+        if is_over:
+            let_go.set()
+            await going_on
+        proxy.is_closed = False
+        await store.has_heard.wait()
+        let_go.set()
+        assert (await opened).value == (await going_on).value == "other"
+        assert ran == ["first", "other"]
+        assert abs(cut_off._ready().clock.latest() - SystemClock().now()) < JUMP_US // 10
+        assert (await cut_off.run(flow_of("next"), id="next")).status == "completed"
 
 
 @pytest.mark.parametrize("answers", range(1, 10))
@@ -168,7 +243,9 @@ async def test_an_idle_connection_that_was_closed_is_made_anew(store, outside):
         await outside.fetchval("SELECT current_database()"),
     )
     await store.append(hand.step())
-    assert await renewer.renew(WORKER, [Renewal(hand.row.run_key, 1)], lease_ms=LEASE_MS) == {hand.row.run_key: 0}
+    assert await renewer.renew(WORKER, [Renewal(hand.row.run_key, 1)], lease_ms=LEASE_MS) == {
+        hand.row.run_key: hand.row.post_head
+    }
     assert len((await read_view(store, hand.row.run_key)).calls) == 1
     await renewer.close()
 

@@ -19,7 +19,7 @@ from remit.store.protocol import AskFilter, Unit
 from remit.store.schema import migrations
 from tests.contract.boundary import holder
 from tests.spec.test_postgres_store import outside, store, waiting
-from tests.support.journal import TENANT, Hand, open_held, open_run, read_stored, read_view
+from tests.support.journal import TENANT, Hand, fence_of, open_held, open_run, read_stored, read_view
 from tests.support.postgres_proxy import proxy_before
 
 __all__ = ["outside", "store"]  # fixtures
@@ -45,7 +45,7 @@ def effect(hand: Hand, authority: Hand | None = None, *marks: Mark) -> Unit:
     unit = hand.step()
     unit.entries += hand.step().entries
     unit.head_after, unit.seq_after = hand.pen.head, hand.pen.seq
-    unit.fence = None if authority is None else Fence(authority.row.run_key, authority.pen.seq)
+    unit.fence = None if authority is None else fence_of(authority)
     unit.marks = marks
     return unit
 
@@ -86,10 +86,11 @@ async def test_a_batch_of_effects_is_one_statement_with_a_reason_for_each(store,
     hands["head"].step()  # sealed and never written: what follows does not fit
     await outside.execute("UPDATE remit.run SET epoch = 2 WHERE run = 'epoch'")
     await outside.execute("UPDATE remit.run SET lease_until = 1 WHERE run IN ('lease', 'both')")
-    await outside.execute("UPDATE remit.run SET post_seq = 1 WHERE run = 'post'")
+    await outside.execute("UPDATE remit.run SET post_head = head WHERE run = 'post'")
     units = {name: effect(hand, authority) for name, hand in hands.items()}
-    units["authority"].fence = units["both"].fence = Fence(authority.row.run_key, 7)
-    units["post"].post_seq = units["fine"].post_seq = 0
+    units["authority"].fence = units["both"].fence = Fence(authority.row.run_key, b"\7" * 32)
+    for name in ("post", "fine"):
+        units[name].post_head = hands[name].row.post_head
     units["plain"].fence = None
     units["settled"] = Hand(store, hands["settled"].row).start()  # of an epoch that the row does not have any more
     told = dict(zip(names, await answers(store, *units.values()), strict=True))
@@ -103,9 +104,9 @@ async def test_a_batch_of_effects_is_one_statement_with_a_reason_for_each(store,
 async def test_a_lone_effect_is_told_why(store, authority, outside, short):  # proves: GATE-2
     hand = await open_held(store, "po-1")
     unit = effect(hand, authority)
-    await outside.execute("UPDATE remit.run SET seq = 2 WHERE run = $1", AUTHORITY)
+    await outside.execute("UPDATE remit.run SET head = sha256(head) WHERE run = $1", AUTHORITY)
     assert await answers(store, unit) == ["authority"]
-    await outside.execute("UPDATE remit.run SET seq = 1 WHERE run = $1", AUTHORITY)
+    await outside.execute("UPDATE remit.run SET head = $2 WHERE run = $1", AUTHORITY, authority.pen.head)
     assert await answers(store, unit) == [""]
 
 
@@ -128,11 +129,11 @@ async def test_a_move_that_is_under_way_is_waited_for_and_seen(store, authority,
     for marks in ((), (Reserve("pay", 1, 5),)):
         units = [effect(Hand(store, (await read_stored(store, h.row.run_key)).row), authority, *marks) for h in hands]
         async with outside.transaction():
-            await outside.execute("UPDATE remit.run SET seq = seq + 1 WHERE run = $1", AUTHORITY)
+            await outside.execute("UPDATE remit.run SET head = sha256(head) WHERE run = $1", AUTHORITY)
             batch = asyncio.create_task(answers(store, *units))
             await waiting(outside, 1)
         assert await batch == ["authority", "authority"]
-        await outside.execute("UPDATE remit.run SET seq = seq - 1 WHERE run = $1", AUTHORITY)
+        await outside.execute("UPDATE remit.run SET head = $2 WHERE run = $1", AUTHORITY, authority.pen.head)
     assert await outside.fetchval("SELECT count(*) FROM remit.ceiling") == 0
 
 
@@ -159,7 +160,7 @@ async def test_a_journal_of_authority_is_locked_before_every_run_whatever_their_
 
 async def test_an_act_may_be_fenced_by_the_journal_that_it_extends(store, authority):
     unit = effect(authority, authority)
-    unit.fence = Fence(authority.row.run_key, 1)
+    unit.fence = Fence(authority.row.run_key, authority.row.head)
     assert await answers(store, unit) == [""]
 
 
@@ -244,7 +245,7 @@ async def test_two_processes_with_effects_and_grants_in_reverse_order_never_wait
         for row in order:
             one, other = Hand(process, row), Hand(process, row, lane="post")
             unit = one.step(b"%d" % id(process))
-            unit.fence, unit.marks = Fence(ends.run_key, ends.seq), marks(turn, row.run_key)
+            unit.fence, unit.marks = Fence(ends.run_key, ends.head), marks(turn, row.run_key)
             wishes.append(process.append(unit))
             if turn % 3 == 0:
                 left = other.signal(name=f"p-{turn}-{id(process)}")

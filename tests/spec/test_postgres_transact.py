@@ -78,11 +78,11 @@ async def test_neither_is_where_the_unit_is_refused(store, outside):  # proves: 
     hand = await open_held(store, "po-1")
     authority = await open_run(store, "remit:authority", worker=None)
     unit = hand.step()
-    unit.fence = Fence(authority.run_key, 2)
+    unit.fence = Fence(authority.run_key, b"\7" * 32)
     with pytest.raises(Moved) as moved:
         await transact(store, unit)
     assert moved.value.what == "authority"
-    unit.fence, unit.marks = Fence(authority.run_key, 1), (Reserve("day", 2, 1),)
+    unit.fence, unit.marks = Fence(authority.run_key, authority.head), (Reserve("day", 2, 1),)
     with pytest.raises(Moved) as moved:
         await transact(store, unit)
     assert moved.value.what == "ceiling"

@@ -8,14 +8,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remit.store.marks import Fence, Reserve
+from remit.store.marks import Reserve
 from remit.store.protocol import AskFilter, Unit
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.rows import Q
 from tests.contract.boundary import fates, open_authority, resting
 from tests.support.aged import age
-from tests.support.journal import Hand, open_held, read_view
+from tests.support.journal import Hand, fence_of, open_held, read_view
 
 OPEN, CLOSED = 100_000, 1_000_000
 FEW_CLOSED = 20_000
@@ -107,7 +107,7 @@ async def test_a_batch_of_effects_looks_at_the_authority_once(store: SqliteStore
     authority = await open_authority(store)
     hands = [await open_held(store, f"po-{i}") for i in range(50)]
     plain = await statements(store, [hand.step() for hand in hands])
-    fenced = await statements(store, [resting(hand, fence=Fence(authority.row.run_key, 1)) for hand in hands])
+    fenced = await statements(store, [resting(hand, fence=fence_of(authority)) for hand in hands])
 
     assert fenced == plain | {Q["read_ends"]: 1}
     assert sum(fenced.values()) < len(hands) * 3

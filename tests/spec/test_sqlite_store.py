@@ -291,7 +291,7 @@ async def test_a_renewal_waits_for_another_writer(store: SqliteStore, other: aps
 
     other.execute("COMMIT")
 
-    assert await renewal == {hand.row.run_key: 0}
+    assert await renewal == {hand.row.run_key: hand.row.post_head}
     await renewer.close()
 
 

@@ -13,7 +13,7 @@ from remit.facts.entry import HEADER, Entry, Identity, Lane, Pen, genesis, value
 from remit.facts.fact import Fact
 from remit.facts.kinds import AttemptStarted, RunEnded, RunOpened, SignalSent, StepDone, write
 from remit.facts.rules import ContractPin
-from remit.store.marks import Ground
+from remit.store.marks import Fence, Ground
 from remit.store.protocol import Move, Opening, RunRow, Store, Stored, Unit
 
 TENANT = "default"
@@ -102,6 +102,11 @@ class Hand:
         before = bytes.fromhex(HEADER.read(entries[0].header).prev)
         key, pen = self.row.run_key, self.pen
         return Unit(key, self.lane, before, pen.head, pen.seq, list(entries), self.epoch, move, quarantine)
+
+
+def fence_of(authority: Hand) -> Fence:
+    """What rests on the journal as this hand left it."""
+    return Fence(authority.row.run_key, authority.pen.head)
 
 
 def identity_of(store: Store, row: RunRow) -> Identity:

@@ -75,6 +75,7 @@ class Vault:
         """One statement with $1, $2, ... through a connection of its own."""
         if self._kind == "sqlite":
             db = apsw.Connection(self._url.removeprefix("sqlite:///"))
+            db.set_busy_timeout(10_000)
             try:
                 return list(db.execute(statement.replace("$", "?"), values))
             finally:

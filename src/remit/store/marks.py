@@ -23,10 +23,14 @@ from remit.facts.announced import Announced
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Where the journal `remit:authority` must still end when the unit is committed; it can't move until then."""
+    """Where the journal `remit:authority` must still end when the unit is committed; it can't move until then.
+
+    head: hash of its last entry. Where the store lost entries, as a backup that is restored does, others came to
+    stand under their numbers.
+    """
 
     run_key: int
-    seq: int
+    head: bytes
 
 
 @dataclass(frozen=True, slots=True)

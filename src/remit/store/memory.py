@@ -172,7 +172,7 @@ class MemoryStore(Opened):
         """Run `act` alone, and believe what it drafted."""
         return self.write_now(act)
 
-    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, int]:
+    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, bytes]:
         """From any thread and event loop."""
         self._check_process()
         return await self._write(lambda draft: draft.renew(worker, leases, lease_ms))
@@ -212,7 +212,7 @@ class _MemoryRenewer:
     def __init__(self, store: MemoryStore) -> None:
         self._store, self._is_closed = store, False
 
-    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, int]:
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, bytes]:
         if self._is_closed:
             raise StoreClosed("Nothing was written: the renewer is closed.")
         return await self._store._renew(worker, leases, lease_ms)

@@ -78,7 +78,7 @@ class Unit:
 
     epoch: of the lease that must still hold; None for lane post and for journals of Remit's own,
     which need no lease and compare the head alone.
-    fence, post_seq, and the marks that are conditions: where one fails nothing of the unit is written.
+    fence, post_head, and the marks that are conditions: where one fails nothing of the unit is written.
     """
 
     run_key: int
@@ -91,13 +91,13 @@ class Unit:
     move: Move | None = None
     quarantine: tuple[int, bool] | None = None  # run key whose overlay is set or cleared in the same commit
     fence: Fence | None = None
-    post_seq: int | None = None  # where lane post must still end
+    post_head: bytes | None = None  # where lane post must still end
     marks: tuple[Mark, ...] = ()
 
     @property
     def is_conditional(self) -> bool:
         """Whether it may be refused although the lease holds. Such a unit is never joined with another."""
-        if self.fence is not None or self.post_seq is not None:
+        if self.fence is not None or self.post_head is not None:
             return True
         return bool(self.marks) and any(isinstance(mark, Condition) for mark in self.marks)
 
@@ -271,8 +271,8 @@ class Renewal:
 class Renewer(Protocol):
     """Prolongs leases from a thread of its own, over a connection of its own."""
 
-    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, int]:
-        """Prolong; the leases that this worker still held: by run key, where lane post of the run ends.
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, bytes]:
+        """Prolong; the leases that this worker still held: by run key, the head of lane post of the run.
 
         Raises StoreUnavailable: unknown, not lost.
         """
@@ -328,6 +328,7 @@ class Store(Protocol):
     async def open_run(self, opening: Opening) -> RunRow | None:
         """Make a run with its first entry, durable on return; None where the id is taken (nothing was written).
 
+        Where the answer was lost for a while its row says who holds it by then, under which epoch, or nobody.
         Raises Moved("authority") where its ground is not as it says: nothing was written.
         """
         ...

@@ -143,9 +143,9 @@ class Draft:
         """What the unit rests on and is not so, marks aside."""
         if unit.fence is not None:
             journal = self._row(unit.fence.run_key)
-            if journal is None or journal.seq != unit.fence.seq:
+            if journal is None or journal.head != unit.fence.head:
                 return "authority"
-        return "post" if unit.post_seq not in (None, row.post_seq) else None
+        return "post" if unit.post_head not in (None, row.post_head) else None
 
     def _stands(self, ground: Ground) -> bool:
         journal = self._row(ground.run_key)
@@ -192,14 +192,14 @@ class Draft:
         self.rows[run_key] = replace(row, worker=None, lease_until=0)
         return True
 
-    def renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, int]:
+    def renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, bytes]:
         """A lease that ran out and that nobody took is prolonged too."""
         held = {}
         for lease in leases:
             row = self._row(lease.run_key)
             if row is not None and row.epoch == lease.epoch and row.worker == worker:
                 self.rows[lease.run_key] = replace(row, lease_until=self._until(lease_ms))
-                held[lease.run_key] = row.post_seq
+                held[lease.run_key] = row.post_head
         return held
 
     def put_worker(self, row: WorkerRow) -> None:

@@ -120,7 +120,7 @@ class TwoMethodStore(MemoryStore):
         async with self._turn:
             return self.write_now(act)
 
-    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, int]:
+    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, bytes]:
         self._check_process()
         return self.write_now(lambda draft: draft.renew(worker, leases, lease_ms))
 

@@ -119,10 +119,20 @@ def conditions_of(
 ) -> Conditions:
     """What must still be so at the commit: the authority that was judged by, and nothing posted since.
 
-    The authority of the question, and not the one that this process knows by now: another turn may have read on.
+    Raises Moved where this process knows already that one is not so.
     """
-    fence = Fence(turn.host.standing.run_key, question.authority)
-    return Conditions(fence=fence, post_seq=question.post, marks=marks, until=until)
+    fence, attempt = fence_of(turn, question), turn.attempt
+    if attempt.post_seq != question.post:
+        raise Moved("post")
+    return Conditions(fence=fence, post_head=attempt.post_head, marks=marks, until=until)
+
+
+def fence_of(turn: Turn, question: Question) -> Fence:
+    """That the authority is still the newest that was judged by. Raises Moved where another turn has read on."""
+    standing = turn.host.standing
+    if standing.authority.version != question.authority:
+        raise Moved("authority")
+    return standing.fence
 
 
 def _frame(turn: Turn, authority: Authority) -> Question:

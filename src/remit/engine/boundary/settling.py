@@ -95,7 +95,7 @@ async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:
         value = detail(f"{told.by} said so")
     settled = EffectSettled(found="person", item=told.item, state=told.fact.state)
     marks = () if settled.state == "ok" else released(view)
-    conditions = Conditions(fence=host.standing.fence, post_seq=attempt.post_seq, marks=marks)
+    conditions = Conditions(fence=host.standing.fence, post_head=attempt.post_head, marks=marks)
     await attempt.append_if([attempt.writer.draft(settled, name=view.name, value=value)], conditions)
     attempt.parking.wake()
     return True

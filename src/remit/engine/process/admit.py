@@ -63,7 +63,7 @@ class Found:
 
 
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
-    """Make the run; None where its id is taken. is_held: this worker takes it at once, under epoch 1.
+    """Make the run; None where its id is taken, or others hold it already. is_held: this worker takes it at once.
 
     Raises Refused `executor.unknown`, `.disabled`, `.role` where nothing of it could go on: nothing was written.
     """
@@ -97,8 +97,10 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
             continue
         if row is None:
             return None
-        if is_held:  # the moment of the grant, by the store's clock
-            host.clock.saw(row.lease_until - made.lease_ms * 1_000)
+        if is_held:
+            if (row.epoch, row.worker) != (1, host.worker):
+                return None  # it was made, but its answer was lost until others took it up: the lease is not ours
+            host.clock.saw(row.lease_until - made.lease_ms * 1_000)  # the moment of the grant, by the store's clock
         return Found(row, RunView(identity, opened, order.input, now, last_at=now))
 
 

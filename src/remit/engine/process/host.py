@@ -50,7 +50,7 @@ class Standing:
     @property
     def fence(self) -> Fence:
         """What must still be true when something that rests on this authority is committed."""
-        return Fence(self.run_key, self.authority.version)
+        return Fence(self.run_key, self.head)
 
     @property
     def ground(self) -> Ground:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from remit.clock import monotonic_ms
-from remit.store.protocol import Renewal, Renewer, Store
+from remit.store.protocol import Renewal, Renewer, RunRow, Store
 
 LEASE_MS_DEFAULT = 60_000
 
@@ -29,7 +29,7 @@ class Lease:
 
     deadline_ms: monotonic; the lease can't be relied on after it.
     on_lost: called in the attempt's event loop when the store says that somebody else holds the run.
-    on_posted: called there with the seq up to which lane post had grown, when a renewal found it longer.
+    on_posted: called there with the head of lane post, when a renewal found another one than before.
     trouble: why the last renewal was not answered; "" where it was.
     """
 
@@ -38,9 +38,9 @@ class Lease:
     deadline_ms: int
     loop: asyncio.AbstractEventLoop
     on_lost: Callable[[], None]
-    on_posted: Callable[[int], None]
+    on_posted: Callable[[bytes], None]
+    post_head: bytes  # where lane post ended, as the last renewal told
     trouble: str = ""
-    post_seq: int = 0  # where lane post ended, as the last renewal told
 
     @property
     def is_good(self) -> bool:
@@ -59,18 +59,13 @@ class Keeper:
         self._thread: threading.Thread | None = None
 
     def hold(
-        self,
-        run_key: int,
-        epoch: int,
-        *,
-        sent_ms: int,
-        on_lost: Callable[[], None],
-        on_posted: Callable[[int], None],
+        self, row: RunRow, *, sent_ms: int, on_lost: Callable[[], None], on_posted: Callable[[bytes], None]
     ) -> Lease:
-        """Keep a lease that the store granted to a request sent at `sent_ms` (monotonic)."""
-        lease = Lease(run_key, epoch, sent_ms + self._lease_ms, asyncio.get_running_loop(), on_lost, on_posted)
+        """Keep a lease that the store granted, with this row, to a request sent at `sent_ms` (monotonic)."""
+        deadline_ms, loop = sent_ms + self._lease_ms, asyncio.get_running_loop()
+        lease = Lease(row.run_key, row.epoch, deadline_ms, loop, on_lost, on_posted, row.post_head)
         with self._lock:
-            self._leases[run_key] = lease
+            self._leases[row.run_key] = lease
             if self._thread is None:
                 self._thread = threading.Thread(target=self._beat, name="remit-leases", daemon=True)
                 self._thread.start()
@@ -126,15 +121,15 @@ class Keeper:
         wishes = [Renewal(lease.run_key, lease.epoch) for lease in leases]
         held = await renewer.renew(self._worker, wishes, lease_ms=self._lease_ms)
         for lease in leases:
-            post_seq = held.get(lease.run_key)
-            if post_seq is None:
+            post_head = held.get(lease.run_key)
+            if post_head is None:
                 self.drop(lease)
                 _tell(lease, lease.on_lost)
                 continue
             lease.deadline_ms, lease.trouble = sent_ms + self._lease_ms, ""
-            if post_seq > lease.post_seq:
-                lease.post_seq = post_seq
-                _tell(lease, partial(lease.on_posted, post_seq))
+            if post_head != lease.post_head:
+                lease.post_head = post_head
+                _tell(lease, partial(lease.on_posted, post_head))
 
 
 def _tell(lease: Lease, what: Callable[[], None]) -> None:

@@ -6,8 +6,8 @@
     glance    the same as `look` for whoever only looks
     act       a grant, a revocation, a policy: checked against the newest, appended behind it
 
-What is known has a version, the seq of the journal's head. Whatever rests on it is committed
-only while that is still the head, so that knowing it by heart costs no round trip and a
+What is known has a version, the seq of the journal's head, and the hash of that entry. Whatever rests on it is
+committed only while that entry is still the head, so that knowing it by heart costs no round trip and a
 revocation is never overtaken. It only ever grows: a journal that does not go on behind the very
 entry that was the last is another one, however well it verifies.
 """
@@ -26,6 +26,11 @@ from remit.facts.fact import Fact
 from remit.facts.names import AUTHORITY
 from remit.facts.view import RunView
 from remit.store.protocol import Peek, RunRow, Stored, Unit
+
+_LOST = (
+    "The store lost entries that this process knows, as a failover or the restore of an older backup does. Restore "
+    "them, or do again what was granted and revoked in them. Then restart this process: it goes on from what is there."
+)
 
 
 async def look(host: Host) -> Authority:
@@ -133,8 +138,9 @@ def _take(host: Host, stored: Stored) -> None:
     check_whose(Identity(standing.origin, host.tenant, AUTHORITY, 1, AUTHORITY), row)
     entries, known = read_own(standing.origin, stored), standing.authority.version
     if row.seq < known:  # what was granted or revoked since would be forgotten
-        raise AuthorityUnreadable(f"{AUTHORITY!r} has {row.seq} entries and had {known}; nothing was done.")
+        raise AuthorityUnreadable(f"{AUTHORITY!r} has {row.seq} entries and had {known}; nothing was done.", hint=_LOST)
     if known and entries[known - 1].hash != standing.head.hex():
-        raise AuthorityUnreadable(f"Entry {known} of {AUTHORITY!r} is another one than was read; nothing was done.")
+        words = f"Entry {known} of {AUTHORITY!r} is another one than was read; nothing was done."
+        raise AuthorityUnreadable(words, hint=_LOST)
     standing.authority, standing.head = fold_authority(entries), row.head
     host.clock.note(max(entry.header.at for entry in entries))

@@ -48,15 +48,15 @@ async def held(
 
     hearing: set[asyncio.Task[None]] = set()
 
-    def on_posted(seq: int) -> None:
-        if attempt.is_open and seq > attempt.post_seq:
+    def on_posted(post_head: bytes) -> None:
+        if attempt.is_open and post_head != attempt.post_head:
             task = asyncio.ensure_future(_hear(host, row.run_key))
             hearing.add(task)
             task.add_done_callback(hearing.discard)
 
-    lease = host.keeper.hold(row.run_key, row.epoch, sent_ms=taken.sent_ms, on_lost=on_lost, on_posted=on_posted)
+    lease = host.keeper.hold(row, sent_ms=taken.sent_ms, on_lost=on_lost, on_posted=on_posted)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main)
+    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main, post_head=row.post_head)
     attempt.has_opened = taken.is_new
     attempt.start(started)
     try:
@@ -114,7 +114,7 @@ async def is_unheard(host: Host, attempt: Attempt) -> bool:
     if attempt.has_ended:
         return False
     row = await host.store.read_row(host.tenant, attempt.run_id)
-    return row is not None and row.run_key == attempt.lease.run_key and row.post_seq > attempt.post_seq
+    return row is not None and row.run_key == attempt.lease.run_key and row.post_head != attempt.post_head
 
 
 async def _outlast(host: Host, attempt: Attempt, lease: Lease, on_left: Callable[[], Awaitable[None]] | None) -> None:

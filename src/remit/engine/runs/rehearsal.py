@@ -80,9 +80,17 @@ class _Rehearsal(Attempt):
     __slots__ = ("come",)
 
     def __init__(
-        self, store: Store, clock: Hours, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
+        self,
+        store: Store,
+        clock: Hours,
+        view: RunView,
+        pen: Pen,
+        lease: Lease,
+        *,
+        main: asyncio.Task[Any] | None,
+        post_head: bytes,
     ) -> None:
-        super().__init__(store, clock, view, pen, lease, main=main)
+        super().__init__(store, clock, view, pen, lease, main=main, post_head=post_head)
         self.come: dict[str, Wish | None] = {}
 
     async def check_may_begin(self, name: str) -> None:
@@ -163,9 +171,10 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     view, row = found.view, found.row
     check_flow(view, flow)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    nothing_held = Lease(row.run_key, row.epoch, 0, asyncio.get_running_loop(), lambda: None, lambda _: None)
+    loop, post_head = asyncio.get_running_loop(), row.post_head
+    nothing_held = Lease(row.run_key, row.epoch, 0, loop, lambda: None, lambda _: None, post_head)
     host = replace(host, store=reading(host.store))
-    attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow))
+    attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow), post_head=post_head)
     turn = Turn(host, flow.terms, attempt)
     settled = await _settle(host, attempt)
     fit = await _fit(turn, flow, view)

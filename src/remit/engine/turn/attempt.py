@@ -53,6 +53,7 @@ class Attempt:
         "lease",
         "let_go",
         "parking",
+        "post_head",
         "post_seq",
         "replay",
         "ridden",
@@ -68,11 +69,19 @@ class Attempt:
     )
 
     def __init__(
-        self, store: Store, clock: Hours, view: RunView, pen: Pen, lease: Lease, *, main: asyncio.Task[Any] | None
+        self,
+        store: Store,
+        clock: Hours,
+        view: RunView,
+        pen: Pen,
+        lease: Lease,
+        *,
+        main: asyncio.Task[Any] | None,
+        post_head: bytes,
     ) -> None:
         self.view, self.boundary, self.lease, self.run_id = view, view.boundary, lease, view.identity.run
         self.writer = JournalWriter(store, clock, pen, lease, view.boundary, view.last_at)
-        self.post_seq = view.post_seq  # up to where lane post was read
+        self.post_seq, self.post_head = view.post_seq, post_head  # up to where lane post was read
         self.closed_by: BaseException | None = None
         self.halted: Halt | None = None
         self.times_too_late = 0  # calls that came after that
@@ -267,7 +276,7 @@ class Attempt:
         drafts = [*before, self.writer.draft(fact, value=value)]
         if not (self.has_opened and status == Status.COMPLETED):
             marks = (*marks, Announce(RunStopped(code=fact.code, status=status)))
-        conditions = Conditions(fence=fence, post_seq=self.post_seq if is_post_seen else None, marks=marks)
+        conditions = Conditions(fence=fence, post_head=self.post_head if is_post_seen else None, marks=marks)
         # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
         self.halted = self.halted or _OVER
         # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.

@@ -14,7 +14,9 @@ from remit.engine.turn.halt import Ended, ended
 from remit.engine.turn.turn import Turn
 from remit.errors import Tampered
 from remit.facts.boundary import Cancelled
-from remit.facts.chain import tampered
+from remit.facts.chain import Journal, tampered
+from remit.facts.entry import Identity
+from remit.store.protocol import Stored
 
 
 async def notice(turn: Turn) -> None:
@@ -46,15 +48,35 @@ def cancelled(cancel: Cancelled) -> Ended:
 
 
 async def _read(host: Host, attempt: Attempt) -> None:
-    read_before = attempt.post_seq  # now: who is told meanwhile may read more, and be answered first
+    # Now: who is told meanwhile may read more, and be answered first.
+    read_before, head_before = attempt.post_seq, attempt.post_head
     stored = await host.store.read_run(attempt.lease.run_key)
     if stored is None:
         raise Tampered(f"Run {attempt.run_id!r} is gone.", code="run.missing", run=attempt.run_id)
     check_whose(attempt.view.identity, stored.row)
     identity, journal = read_journal(host.store.ledger.origin, stored)
     if len(journal.post) < read_before:
-        raise tampered(identity, "run.truncated", "lane post is shorter than it was read before", "post", read_before)
+        raise _lost(identity, "lane post is shorter than it was read before", read_before)
+    for seq, head in ((read_before, head_before), (attempt.post_seq, attempt.post_head)):
+        if seq <= len(journal.post) and _head_at(stored, journal, seq) != head:
+            raise _lost(identity, "lane post does not go on behind what was read of it before", seq)
     for entry in journal.post[attempt.post_seq :]:
         attempt.boundary.take_post(entry)
         attempt.post_seq = entry.header.seq
+        attempt.post_head = _head_at(stored, journal, entry.header.seq)
         attempt.writer.last_at = max(attempt.writer.last_at, entry.header.at)
+
+
+def _head_at(stored: Stored, journal: Journal, seq: int) -> bytes:
+    """Where lane post ended when it had that many entries. Each of a verified journal names the one before it."""
+    return bytes.fromhex(journal.post[seq].header.prev) if seq < len(journal.post) else stored.row.post_head
+
+
+def _lost(identity: Identity, what: str, seq: int) -> Tampered:
+    """This turn rests on what nobody else can read any more. Another turn reads what is there, and that verifies."""
+    exc = tampered(identity, "run.truncated", what, "post", seq)
+    exc.hint = (
+        "The store lost what this turn had read, as a failover or the restore of an older backup does. "
+        "Find out what was lost, then run it again: it goes on from what is there."
+    )
+    return exc

@@ -53,7 +53,7 @@ class Conditions:
     """
 
     fence: Fence | None = None
-    post_seq: int | None = None
+    post_head: bytes | None = None
     marks: tuple[Mark, ...] = ()
     until: int | None = None
 
@@ -247,7 +247,7 @@ class JournalWriter:
         lease, c = self._lease, conditions
         unit = Unit(lease.run_key, "main", before, pen.head, pen.seq, entries, lease.epoch, move)
         if c is not _NO_CONDITIONS:
-            unit.fence, unit.post_seq, unit.marks = c.fence, c.post_seq, c.marks
+            unit.fence, unit.post_head, unit.marks = c.fence, c.post_head, c.marks
         return unit
 
     def _date(self, kind: str) -> int:

@@ -85,7 +85,7 @@ class FileStore(MemoryStore):
     async def _write(self, act: Callable[[Draft], T]) -> T:
         return await self._on_thread(lambda: self._write_down(act))
 
-    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, int]:
+    async def _renew(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, bytes]:
         # Not written down: after a crash the lease is at worst over sooner, and its holder is dead.
         self._check_process()
         return await self._on_thread(lambda: self.write_now(lambda draft: draft.renew(worker, leases, lease_ms)))

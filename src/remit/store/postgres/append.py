@@ -42,10 +42,9 @@ async def append(
         status, code, is_over = (None, None, False) if move is None else (move.status, move.code, move.release)
         head = (unit.run_key, unit.head_before, unit.head_after, unit.seq_after, unit.epoch)
         kept = (entry.header, entry.body, entry.salt, entry.value)
-        post_seq = None if is_judged else unit.post_seq
-        rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept, post_seq)
+        post_head = None if is_judged else unit.post_head
+        rows = await connection.fetch(_APPEND_ONE, *head, status, code, is_over, now, *kept, post_head)
         return {row["run_key"] for row in rows}
-    is_resting = not is_judged and any(u.fence is not None or u.post_seq is not None for u in units)
     moves: tuple[Array, ...] = ([], [], _NONE)  # an array that is too short is filled up with NULL
     if any(u.move is not None for u in units):
         moves = (
@@ -54,8 +53,13 @@ async def append(
             _numbers(int(u.move is not None and u.move.release) for u in units),
         )
     epochs = _numbers(_NO_EPOCH if u.epoch is None else u.epoch for u in units)
-    rests = _rests(units) if is_resting else (_NONE, _NONE, _NONE, _NONE)
-    values = (*_ends(units), epochs, *moves, now, *_columns(units), *rests)
+    run_keys, heads_before, *ends = _ends(units)
+    rests: tuple[Array, ...] = (_NONE, _NONE, [])
+    if not is_judged:
+        heads_before = [u.head_before + (u.post_head or b"") for u in units]
+        if any(u.fence is not None for u in units):
+            rests = _rests(units)
+    values = (run_keys, heads_before, *ends, epochs, *moves, now, *_columns(units), *rests)
     if is_judged or not any(u.marks for u in units):
         rows = await connection.fetch(_APPEND, *values)
     else:
@@ -133,13 +137,12 @@ def _ends(units: Sequence[Unit]) -> tuple[Array, ...]:
 
 
 def _rests(units: Sequence[Unit]) -> tuple[Array, ...]:
-    """The journals that fence any of them; then of each unit fence and end of lane post."""
+    """The journals that fence any of them; then of each unit its fence, and where that must end."""
     fences = [u.fence for u in units]
     return (
         _numbers(sorted({fence.run_key for fence in fences if fence is not None})),
         _numbers(None if fence is None else fence.run_key for fence in fences),
-        _numbers(None if fence is None else fence.seq for fence in fences),
-        _numbers(u.post_seq for u in units),
+        [None if fence is None else fence.head for fence in fences],
     )
 
 

@@ -43,9 +43,9 @@ def loss_of(unit: Unit, ends: Mapping[int, Ends]) -> Loss | None:
         return "lease"
     if unit.fence is not None:
         fence = ends.get(unit.fence.run_key)
-        if fence is None or fence.seq != unit.fence.seq:
+        if fence is None or fence.head != unit.fence.head:
             return "authority"
-    if unit.post_seq is not None and own.post_seq != unit.post_seq:
+    if unit.post_head is not None and own.post_head != unit.post_head:
         return "post"
     return None
 

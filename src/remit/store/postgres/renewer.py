@@ -25,7 +25,7 @@ class PostgresRenewer:
         self._link, self._clock, self._check = link, clock, check
         self._pid, self._is_closed = os.getpid(), False
 
-    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, int]:
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, bytes]:
         if self._is_closed:
             raise StoreClosed("Nothing was written: the renewer is closed.")
         self._check()
@@ -33,7 +33,7 @@ class PostgresRenewer:
         wanted = sorted(leases, key=lambda one: one.run_key)
         keys, epochs = [one.run_key for one in wanted], [one.epoch for one in wanted]
         rows = await self._link.ask(lambda c: c.fetch(Q["renew"], keys, epochs, worker, lease, now))
-        return {row["run_key"]: row["post_seq"] for row in rows}
+        return {row["run_key"]: row["post_head"] for row in rows}
 
     async def close(self) -> None:
         if not self._is_closed:

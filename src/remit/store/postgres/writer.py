@@ -19,6 +19,7 @@ loss is CommitUnknown.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from asyncpg.exceptions import PostgresError, ProgramLimitExceededError, UniqueViolationError
 
@@ -167,8 +168,9 @@ async def _find_opening(connection: Connection, opening: Opening) -> RunRow | No
     row = await connection.fetchrow(Q["find_opening"], opening.tenant, opening.run, opening.gen)
     if row is None or entry_hash(row["header"]) != opening.head:
         return None
-    # As it was made: whoever holds it by now, the appends of this caller find out.
-    return opening.row(row["run_key"], lease_until=row["lease_until"])
+    # Its ends are as they were made, and whoever goes on from there finds out; who holds it is told as it is.
+    made = opening.row(row["run_key"], lease_until=row["lease_until"])
+    return replace(made, epoch=row["epoch"], worker=row["worker"])
 
 
 def meaning(exc: BaseException, units: Sequence[Unit], openings: Sequence[Opening]) -> RemitError | BaseException:

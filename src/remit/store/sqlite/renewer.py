@@ -31,7 +31,7 @@ class SqliteRenewer:
         self._connection, self._clock, self._check = connection, clock, check
         self._pid, self._is_closed = os.getpid(), False
 
-    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, int]:
+    async def renew(self, worker: str, leases: Sequence[Renewal], *, lease_ms: int) -> dict[int, bytes]:
         if self._is_closed:
             raise StoreClosed("Nothing was written: the renewer is closed.")
         self._check()
@@ -44,11 +44,11 @@ class SqliteRenewer:
                     raise StoreUnavailable("No lease was prolonged: the file is busy.", code="store.busy") from None
             await asyncio.sleep(random.uniform(0.0005, 0.003))
 
-    def _write(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, int]:
+    def _write(self, worker: str, leases: Sequence[Renewal], lease_ms: int) -> dict[int, bytes]:
         until = self._clock.now() + lease_ms * 1_000
         rows = [(until, lease.run_key, lease.epoch, worker) for lease in leases]
         try:
-            return {key: post_seq for key, post_seq in self._connection.executemany(Q["renew"], rows)}
+            return {key: post_head for key, post_head in self._connection.executemany(Q["renew"], rows)}
         except apsw.Error as exc:
             raise unavailable(exc) from exc
 

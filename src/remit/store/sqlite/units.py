@@ -114,7 +114,7 @@ def _marked(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
 def _move_row(connection: apsw.Connection, unit: Unit, now: int) -> bool:
     """Whether head, epoch and lease were as it says, whatever else it rests on."""
     sql = _POST if unit.lane == "post" else _ADVANCE if unit.move is None else _MOVE
-    connection.execute(sql, _values(unit, now) | {"post_seq": None})
+    connection.execute(sql, _values(unit, now) | {"post_head": None})
     return connection.changes() == 1
 
 
@@ -122,16 +122,16 @@ def _moved(connection: apsw.Connection, unit: Unit) -> Loss | None:
     """What the unit rests on and is not so, marks aside."""
     if unit.fence is not None and not _holds(connection, unit.fence):
         return "authority"
-    if unit.post_seq is not None:
+    if unit.post_head is not None:
         ends = connection.execute(Q["read_ends"], (unit.run_key,)).get
-        if ends is None or ends[1] != unit.post_seq:
+        if ends is None or ends[1] != unit.post_head:
             return "post"
     return None
 
 
 def _holds(connection: apsw.Connection, fence: Fence) -> bool:
     ends = connection.execute(Q["read_ends"], (fence.run_key,)).get
-    return ends is not None and ends[0] == fence.seq
+    return ends is not None and bool(ends[0] == fence.head)
 
 
 def _stands(connection: apsw.Connection, ground: Ground) -> bool:
@@ -145,7 +145,7 @@ def _values(unit: Unit, now: int) -> dict[str, Any]:
         "head_before": unit.head_before,
         "head_after": unit.head_after,
         "seq_after": unit.seq_after,
-        "post_seq": unit.post_seq,
+        "post_head": unit.post_head,
         "epoch": unit.epoch,
         "now": now,
     }

@@ -34,9 +34,9 @@ run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch
 -- part: appended
 -- Move the ends of lane main and keep the entries of those units that won. One statement is one commit.
 -- An UPSERT, because a join is planned from statistics, which a young table does not have. Rows are locked by run key.
--- The proposed row carries the unit: post_head = the old head, post_seq -1 = wherever lane post ends, epoch -1 = no
--- lease, status '' = as it is, lease_until 1 = give the lease back. It is never inserted: a run that is deleted in
--- between divides by zero, and nothing is written.
+-- The proposed row carries the unit: post_head = the old head, with that of lane post behind it where that may not have
+-- moved, epoch -1 = no lease, status '' = as it is, lease_until 1 = give the lease back. It is never inserted: a run
+-- that is deleted in between divides by zero, and nothing is written.
 -- Arrays of numbers come as text, which a client writes faster than it encodes each element.
 -- $16: journals that a unit is fenced by. They are locked before any run: rows are moved when all of them are sorted.
 -- `fair`, here and below: a row that many share is never free for who wants to move it. So all of them pass a lock at
@@ -44,26 +44,25 @@ run_key, tenant, run, status, quarantined, head, seq, post_head, post_seq, epoch
 WITH fair AS MATERIALIZED (
   SELECT pg_advisory_xact_lock_shared(1919249769, (key % 2147483647)::int4) FROM unnest($16::text::int8[]) AS f(key)
 ), authority AS MATERIALIZED (
-  SELECT run_key, seq FROM remit.run WHERE run_key = ANY($16::text::int8[]) AND (SELECT count(*) FROM fair) >= 0
+  SELECT run_key, head FROM remit.run WHERE run_key = ANY($16::text::int8[]) AND (SELECT count(*) FROM fair) >= 0
   ORDER BY run_key FOR SHARE
 ), won AS (
   INSERT INTO remit.run AS r ({run_row})
   OVERRIDING SYSTEM VALUE
   SELECT u.run_key, '', '', 0, '', '', coalesce(u.status, ''), coalesce(u.code, ''), false, 0, 0,
-    u.head_after, u.seq_after, u.head_before, coalesce(u.post_seq, -1), u.epoch, NULL, coalesce(u.release, 0)
+    u.head_after, u.seq_after, u.heads_before, 0, u.epoch, NULL, coalesce(u.release, 0)
   FROM unnest($1::text::int8[], $2::bytea[], $3::bytea[], $4::text::int8[], $5::text::int8[], $6::text[], $7::text[], $8::text::int8[],
-      $17::text::int8[], $18::text::int8[], $19::text::int8[])
-    AS u(run_key, head_before, head_after, seq_after, epoch, status, code, release, fence_key, fence_seq, post_seq)
+      $17::text::int8[], $18::bytea[])
+    AS u(run_key, heads_before, head_after, seq_after, epoch, status, code, release, fence_key, fence_head)
   WHERE (SELECT true FROM remit.run x WHERE x.run_key = u.run_key)
-    AND (u.fence_key IS NULL OR u.fence_seq = (SELECT a.seq FROM authority a WHERE a.run_key = u.fence_key))
+    AND (u.fence_key IS NULL OR u.fence_head = (SELECT a.head FROM authority a WHERE a.run_key = u.fence_key))
   ORDER BY u.run_key
   ON CONFLICT (run_key) DO UPDATE SET head = excluded.head, seq = excluded.seq,
     status = CASE excluded.status WHEN '' THEN r.status ELSE excluded.status END,
     code = CASE excluded.status WHEN '' THEN r.code ELSE excluded.code END,
     worker = CASE excluded.lease_until WHEN 1 THEN NULL ELSE r.worker END,
     lease_until = CASE excluded.lease_until WHEN 1 THEN 0 ELSE r.lease_until END
-  WHERE r.head = excluded.post_head AND NOT r.quarantined
-    AND (excluded.post_seq = -1 OR r.post_seq = excluded.post_seq)
+  WHERE (excluded.post_head = r.head OR excluded.post_head = r.head || r.post_head) AND NOT r.quarantined
     AND (excluded.epoch = -1 OR (r.epoch = excluded.epoch
       AND r.lease_until > coalesce($9::int8, {clock})))
   RETURNING r.run_key, r.tenant, r.run, 1 / length(r.tenant) AS is_a_run
@@ -93,7 +92,7 @@ SELECT run_key FROM won;
   INSERT INTO remit.outbox (tenant, run, kind, data, at)
   SELECT (SELECT w.tenant FROM won w WHERE w.run_key = a.run_key), (SELECT w.run FROM won w WHERE w.run_key = a.run_key),
     a.kind, a.data, coalesce($9::int8, {clock})
-  FROM unnest($20::text::int8[], $21::text[], $22::bytea[]) WITH ORDINALITY AS a(run_key, kind, data, place)
+  FROM unnest($19::text::int8[], $20::text[], $21::bytea[]) WITH ORDINALITY AS a(run_key, kind, data, place)
   WHERE (SELECT count(*) FROM numbered) > 0 AND (a.run_key IN (SELECT run_key FROM won)) IS TRUE
   ORDER BY a.place
 )
@@ -105,7 +104,7 @@ WITH won AS (
   UPDATE remit.run SET head = $3, seq = $4,
     status = coalesce($6::text, status), code = CASE WHEN $6::text IS NULL THEN code ELSE $7::text END,
     worker = CASE WHEN $8::bool THEN NULL ELSE worker END, lease_until = CASE WHEN $8::bool THEN 0 ELSE lease_until END
-  WHERE run_key = $1 AND head = $2 AND NOT quarantined AND ($14::int8 IS NULL OR post_seq = $14::int8)
+  WHERE run_key = $1 AND head = $2 AND NOT quarantined AND ($14::bytea IS NULL OR post_head = $14::bytea)
     AND ($5::int8 IS NULL OR (epoch = $5::int8
       AND lease_until > coalesce($9::int8, {clock})))
   RETURNING run_key
@@ -275,8 +274,8 @@ FROM unnest($1::int8[], $2::int2[], $3::int8[]) WITH ORDINALITY AS u(run_key, la
 ORDER BY u.place;
 
 -- name: find_opening
--- After an answer was lost: the run of this id and its first entry.
-SELECT r.run_key, r.lease_until, e.header
+-- After an answer was lost: the run of this id, who holds it by now, and its first entry.
+SELECT r.run_key, r.epoch, r.worker, r.lease_until, e.header
 FROM remit.run r JOIN remit.entry e ON e.run_key = r.run_key AND e.lane = 0 AND e.seq = 1
 WHERE r.tenant = $1 AND r.run = $2 AND r.gen = $3;
 
@@ -307,7 +306,7 @@ ORDER BY u.run_key
 ON CONFLICT (run_key) DO UPDATE
   SET lease_until = coalesce($5::int8, {clock}) + $4::int8
 WHERE r.epoch = excluded.epoch AND r.worker = excluded.worker
-RETURNING r.run_key, r.post_seq, 1 / length(r.tenant) AS is_a_run;
+RETURNING r.run_key, r.post_head, 1 / length(r.tenant) AS is_a_run;
 
 -- name: read_row
 -- The newest generation of a run.

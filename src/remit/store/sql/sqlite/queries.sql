@@ -2,10 +2,10 @@
 -- Every table of ours begins with `remit_`: an application's tables stand in the same file, under names of its own.
 
 -- part: extended
--- Head, epoch and lease are as the unit says; :epoch is NULL where none is held, :post_seq where lane post may move.
+-- Head, epoch and lease are as the unit says; :epoch is NULL where none is held, :post_head where lane post may move.
 run_key = :run_key AND head = :head_before AND quarantined = 0
   AND (:epoch IS NULL OR (epoch = :epoch AND lease_until > :now))
-  AND (:post_seq IS NULL OR post_seq = :post_seq)
+  AND (:post_head IS NULL OR post_head = :post_head)
 
 -- part: open
 -- Statuses of runs that are not over.
@@ -45,11 +45,11 @@ WHERE {extended};
 -- Move the end of lane post of a run that has not ended; needs no lease.
 UPDATE remit_run SET post_head = :head_after, post_seq = :seq_after
 WHERE run_key = :run_key AND post_head = :head_before AND quarantined = 0 AND status IN {open}
-  AND (:post_seq IS NULL OR post_seq = :post_seq);
+  AND (:post_head IS NULL OR post_head = :post_head);
 
 -- name: read_ends
 -- Where both lanes of a journal end.
-SELECT seq, post_seq FROM remit_run WHERE run_key = ?1;
+SELECT head, post_head FROM remit_run WHERE run_key = ?1;
 
 -- name: take_key
 -- Hold a business key for one call of a run; gives no row where another call or run holds it.
@@ -127,7 +127,7 @@ RETURNING run_key;
 -- name: renew
 -- Prolong a lease that this worker still holds; one that ran out counts while nobody took it.
 UPDATE remit_run SET lease_until = ?1 WHERE run_key = ?2 AND epoch = ?3 AND worker = ?4
-RETURNING run_key, post_seq;
+RETURNING run_key, post_head;
 
 -- name: read_row
 -- The newest generation of a run.
