@@ -60,6 +60,7 @@ READ = {
     ("engine/boundary/crossing.py", "heard_or_void"),
     ("engine/declared/place.py", "enter"),
     ("engine/declared/place.py", "leave"),
+    ("engine/process/host.py", "Standing.fence"),
     ("engine/turn/attempt.py", "Attempt.is_open"),
     ("engine/turn/caught.py", "call_made"),
     ("engine/turn/step.py", "since_us"),

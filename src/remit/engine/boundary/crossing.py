@@ -24,7 +24,6 @@ from remit.engine.boundary import asking
 from remit.engine.boundary.evidence import take_again
 from remit.engine.boundary.question import (
     conditions_of,
-    fence_of,
     is_shared,
     question_of,
     read_again,
@@ -287,7 +286,7 @@ def _abandoned(turn: Turn, judged: GateJudged, words: str, name: str | None = No
     item = cancel.item if cancel is not None and code == "cancelled" else ""
     halt = ended(code, words, item=item, judged=judged, name=name)
     # What somebody asked for needs no directory.
-    return halt if code == "cancelled" else replace(halt, fence=fence_of(turn, judged.question))
+    return halt if code == "cancelled" else replace(halt, fence=conditions_of(turn, judged.question).fence)
 
 
 async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Denied:

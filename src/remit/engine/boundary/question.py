@@ -33,7 +33,7 @@ from remit.facts.calls import AskView, Decided, EffectView
 from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
 from remit.facts.kinds import Reservation
-from remit.store.marks import Fence, FreeKey, Mark, Unreserve
+from remit.store.marks import FreeKey, Mark, Unreserve
 
 REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
 
@@ -119,20 +119,14 @@ def conditions_of(
 ) -> Conditions:
     """What must still be so at the commit: the authority that was judged by, and nothing posted since.
 
-    Raises Moved where this process knows already that one is not so.
+    Raises Moved where this process has read on already, in this turn or another one.
     """
-    fence, attempt = fence_of(turn, question), turn.attempt
-    if attempt.post_seq != question.post:
-        raise Moved("post")
-    return Conditions(fence=fence, post_head=attempt.post_head, marks=marks, until=until)
-
-
-def fence_of(turn: Turn, question: Question) -> Fence:
-    """That the authority is still the newest that was judged by. Raises Moved where another turn has read on."""
-    standing = turn.host.standing
+    standing, attempt = turn.host.standing, turn.attempt
     if standing.authority.version != question.authority:
         raise Moved("authority")
-    return standing.fence
+    if attempt.post_seq != question.post:
+        raise Moved("post")
+    return Conditions(fence=standing.fence, post_head=attempt.post_head, marks=marks, until=until)
 
 
 def _frame(turn: Turn, authority: Authority) -> Question:
