@@ -204,6 +204,7 @@ class Life:
         for run in runs:
             if run in tales:
                 truth.check_turn(self.outside, self.known[run], self.turns[run], tales[run])
+                truth.check_forgotten(self.outside, self.turns[run], tales[run])
         truth.check_shared(self.outside)
         for scope, used in truth.used_of(tales.values()).items():
             found = await self.mortal.inner.read_used("default", scope)

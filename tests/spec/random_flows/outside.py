@@ -93,6 +93,7 @@ class Outside:
     on_intended: Callable[[Written], None] = lambda entry: None
     steps: Counter[tuple[str, str]] = field(default_factory=Counter)  # bodies begun, by run and call
     probed: Counter[str] = field(default_factory=Counter)
+    racing: set[tuple[str, str]] = field(default_factory=set)  # calls, by run, that may lose a race
     ticks: int = 0
     given_up: threading.Event = field(default_factory=threading.Event)
     _times: Counter[tuple[str, str]] = field(default_factory=Counter)

@@ -142,6 +142,8 @@ class Player:
         base = kind if kind != "draw" else "run.random"
         name = place.name(base)
         turn.made[name] = self.outside.tick()
+        if place.is_racing:
+            self.outside.racing.add((turn.run, name))
         self.outside.moods.setdefault((turn.run, name), shape)
         if kind in STEPS:
             return name, place.run.step(self._step(kind, name, turn.run))

@@ -100,7 +100,22 @@ def draw_shape(rng: random.Random, *, leaves: int) -> Shape:
         size = rng.randint(1, leaves)
         parts.append(_draw(rng, size, depth=0))
         leaves -= size
+    if rng.random() < 0.15:
+        parts.insert(rng.randint(0, len(parts)), _draw_detour(rng))
     return Shape("seq", tuple(parts))
+
+
+def _draw_detour(rng: random.Random) -> Shape:
+    """A payment that is made where a step takes too long, and a race that may end while it is under way.
+
+    The step is quick the next time, so code that forgot the payment would go another way, and on to another one.
+    """
+    late = Shape("note", moods=(("slow", "fine"),), ms=rng.choice((5, 10)))
+    pays = replace(_draw_leaf(rng, dict.fromkeys(EFFECTS, 1)), moods=(("slow", "fine"),), ms=rng.choice((5, 10, 20)))
+    detour = Shape("except", (Shape("timeout", (late,), "raises", rng.choice((1, 2))), pays))
+    races = Shape("first", tuple(Shape("note", moods=(("slow", "fine"),), ms=rng.choice((4, 8, 12))) for _ in "ab"))
+    beside = Shape("gather", (detour, races), rng.choice(("plain", "run")))
+    return Shape("seq", (beside, Shape("note", moods=(("", "raises"),)), Shape("ask")))
 
 
 def _draw(rng: random.Random, leaves: int, depth: int) -> Shape:

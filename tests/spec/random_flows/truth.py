@@ -55,6 +55,14 @@ def check_turn(outside: Outside, known: Known, turn: Turn, tale: Tale) -> None:
             outside.must(before == final, f"{what}, and {before} in an earlier turn")
 
 
+def check_forgotten(outside: Outside, turn: Turn, tale: Tale) -> None:
+    """A flow that returned came to each effect of which there is an outcome, but for those that lost a race."""
+    if tale.status == "completed" and turn.gave is not None:
+        settled = [row.name or "" for row in tale.main if row.kind == "EffectSettled" and row.body["state"] == "ok"]
+        left = [call for call in settled if call not in turn.made and (turn.run, call) not in outside.racing]
+        outside.must(not left, f"{turn.run} is completed, and nobody asked for {left}")
+
+
 _COMPLETING = ("StepDone", "StepFailed", "EffectSettled", "EffectRefused", "ApprovalUsed", "ValueDrawn")
 
 
@@ -139,6 +147,11 @@ def check_intended(outside: Outside, turn: Turn, entry: Written) -> None:
     for call in doubts:
         if epochs[call] < entry.epoch and not (is_again and first[entry.name] < first[call]):
             outside.must(False, f"{what} while {call} is in doubt")
+    if entry.name not in states:
+        for call, state in states.items():
+            is_left = state in ("ok", "failed") and epochs.get(call, entry.epoch) < entry.epoch
+            if is_left and call not in turn.made and (entry.run, call) not in outside.racing:
+                outside.must(False, f"{what}, and nobody asked for {call}, which is {state}")
     for call, at in turn.given_up.items():
         is_behind = at < turn.made.get(entry.name, 0)
         if is_behind and call not in turn.heard and states.get(call) in ("ok", "failed", "in_doubt", "answered"):
