@@ -186,6 +186,7 @@ def test_a_flow_begins_with_nothing_of_the_context_that_called_it():  # proves: 
     @remit.flow(contract=OPEN)
     async def calls(run: remit.Run) -> None:
         async def asks() -> None:
+            found["remit_is_aside"].set(True)  # as in another thread of a plain flow
             await held[-1].run(looks_around, id="inner")
 
         await run.first(run.step(asks))
