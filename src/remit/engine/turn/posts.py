@@ -48,8 +48,7 @@ def cancelled(cancel: Cancelled) -> Ended:
 
 
 async def _read(host: Host, attempt: Attempt) -> None:
-    # Now: who is told meanwhile may read more, and be answered first.
-    read_before, head_before = attempt.post_seq, attempt.post_head
+    read_before = attempt.post_seq  # now: who is told meanwhile may read more, and be answered first
     stored = await host.store.read_run(attempt.lease.run_key)
     if stored is None:
         raise Tampered(f"Run {attempt.run_id!r} is gone.", code="run.missing", run=attempt.run_id)
@@ -57,10 +56,10 @@ async def _read(host: Host, attempt: Attempt) -> None:
     identity, journal = read_journal(host.store.ledger.origin, stored)
     if len(journal.post) < read_before:
         raise _lost(identity, "lane post is shorter than it was read before", read_before)
-    for seq, head in ((read_before, head_before), (attempt.post_seq, attempt.post_head)):
-        if seq <= len(journal.post) and _head_at(stored, journal, seq) != head:
-            raise _lost(identity, "lane post does not go on behind what was read of it before", seq)
-    for entry in journal.post[attempt.post_seq :]:
+    known = attempt.post_seq
+    if known <= len(journal.post) and _head_at(stored, journal, known) != attempt.post_head:
+        raise _lost(identity, "lane post does not go on behind what was read of it before", known)
+    for entry in journal.post[known:]:
         attempt.boundary.take_post(entry)
         attempt.post_seq = entry.header.seq
         attempt.post_head = _head_at(stored, journal, entry.header.seq)
