@@ -9,9 +9,10 @@ from datetime import timedelta
 import pytest
 
 import remit
-from remit.facts.entry import entry_hash
+from remit.facts.entry import HEADER, entry_hash
 from remit.store.memory import MemoryStore
 from remit.store.protocol import RunRow, Stored
+from remit.store.state import KeptRun
 from tests.support.journal import Hand
 from tests.support.till import OPEN, Order, Till
 
@@ -37,9 +38,16 @@ class Overtaken(MemoryStore):
             return await super().read_run(run_key) if self.is_late else stored
         return stored
 
+    def kinds(self, run: str) -> list[str]:
+        """Of the entries of lane main, in order."""
+        return [HEADER.read(entry.header).kind for entry in self._kept(run).main]
+
+    def _kept(self, run: str) -> KeptRun:
+        return next(kept for kept in self._state.runs.values() if kept.row.run == run)
+
     def lose_posts(self, run: str) -> RunRow:
         """All that was posted for the run is gone."""
-        kept = next(kept for kept in self._state.runs.values() if kept.row.run == run)
+        kept = self._kept(run)
         kept.row = replace(kept.row, post_head=entry_hash(kept.main[0].header), post_seq=0)
         kept.post.clear()
         return kept.row
@@ -92,11 +100,14 @@ async def test_what_another_look_read_meanwhile_is_what_the_next_entries_must_fo
         overtaken = asyncio.create_task(first)
         await store.is_held.wait()
         await second
+        while store.kinds("r").count("ApprovalUsed") < 2:  # from here on no other look comes before the end
+            await asyncio.sleep(0)
         post = Hand(store, store.lose_posts("r"), lane="post")
         for _ in range(3):
             await store.append(post.signal())
         store.let_go.set()
-        await overtaken
+        with pytest.raises(remit.Tampered, match="an approval that nobody gave"):
+            await overtaken  # whoever reads the run whole finds that the approvals are lost
         till.let_go.set()
         with pytest.raises(remit.Tampered, match=r"Entry post 2 .* does not go on behind what was read"):
             await running
