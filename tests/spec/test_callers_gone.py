@@ -277,41 +277,6 @@ async def test_who_goes_away_at_whatever_moment_makes_nothing_happen_and_holds_n
     assert till.arrived == []
 
 
-async def test_a_flow_that_exits_ends_its_own_run_s_call_and_no_other(storage: Storage):  # proves: RUN-5
-    """Out of a task of its own it would end the loop; so would a step that exits."""
-    begun, go = asyncio.Event(), asyncio.Event()
-
-    @remit.step
-    async def leave() -> None:
-        raise SystemExit(4)
-
-    @remit.flow(contract=OPEN)
-    async def leaving(run: remit.Run, of: str) -> None:
-        if of == "flow":
-            raise SystemExit(3)
-        await run.step(leave)
-
-    @remit.step
-    async def wait() -> str:
-        begun.set()
-        await go.wait()
-        return "waited"
-
-    @remit.flow(contract=OPEN)
-    async def waiting(run: remit.Run) -> str:
-        return str(await run.step(wait))
-
-    async with storage.open() as rt:
-        other = asyncio.ensure_future(rt.run(waiting, id="other"))
-        await begun.wait()
-        for of, code in (("flow", 3), ("step", 4)):
-            with pytest.raises(SystemExit) as left:
-                await rt.run(leaving, of, id=of)
-            assert left.value.code == code
-        go.set()
-        assert (await other).value == "waited"
-
-
 @pytest.mark.parametrize("is_elsewhere", [False, True], ids=["here", "elsewhere"])
 async def test_who_waited_for_a_turn_that_its_caller_left_takes_one_and_is_not_told_what_was_before(
     is_elsewhere: bool, database: Storage

@@ -262,5 +262,5 @@ async def test_code_that_awaits_nothing_may_fail_and_exit(storage: Storage):  # 
         await run.step(exiting)
 
     async with storage.open() as rt:
-        with pytest.raises(SystemExit):
+        with pytest.raises(remit.StepError, match="SystemExit 3"):
             await rt.run(flow, id="r")

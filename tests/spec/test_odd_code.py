@@ -260,22 +260,22 @@ def test_a_plain_step_that_exits_has_failed(storage: Storage):  # proves: RUN-6,
         run.step(leaves)
 
     with storage.open() as rt:
-        with pytest.raises(remit.StepError, match="the step raised SystemExit 3"):
+        with pytest.raises(remit.StepError, match="it raised SystemExit 3"):
             rt.run_sync(flow, id="r")
         assert rt.show_sync("r").view.status == "waiting"
 
 
-def test_what_exits_in_the_loop_of_plain_code_reaches_its_caller_and_nobody_else(storage: Storage):  # proves: RUN-10
+def test_what_exits_in_an_asyncio_task_of_a_flow_s_own_ends_no_loop_of_plain_code(storage: Storage):  # proves: RUN-10
     async def leaves() -> None:
         sys.exit(3)
 
     @remit.flow(contract=OPEN)
-    def flow(run: remit.SyncRun) -> None:
-        run.step(leaves)
+    async def flow(run: remit.Run) -> None:
+        await asyncio.ensure_future(leaves())
 
     before = set(threading.enumerate())
     with storage.open() as rt:
-        with pytest.raises(SystemExit):
+        with pytest.raises(remit.StepError, match="SystemExit 3"):
             rt.run_sync(flow, id="r")
         assert [row.run for row in rt.list_sync()] == ["r"]
     left = [thread.name for thread in threading.enumerate() if thread not in before]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -315,17 +316,24 @@ async def test_the_gate_stands_before_a_transaction_as_before_every_effect(datab
 
 
 @pytest.mark.parametrize("ends", [StopIteration, SystemExit, KeyboardInterrupt], ids=lambda kind: kind.__name__)
-async def test_what_would_end_the_writer_rolls_back_like_any_failure(ends: type[BaseException], database: Storage):
+def test_what_would_end_the_writer_rolls_back_like_any_failure(ends: type[BaseException], database: Storage):
     # proves: FX-6
+    """In a thread, because a KeyboardInterrupt in the main thread is a Ctrl-C, whoever raised it."""
+
     def fails(_: Booking) -> None:
         raise ends
 
-    flow = flow_of(ledger_of(database.kind, fails))
-    async with database.open() as rt:
-        with pytest.raises(remit.EffectFailed):
-            await rt.run(flow, 5, id="r")
-        assert await booked(rt, database.kind) == 0
-        assert (await rt.run(flow_of(ledger_of(database.kind)), 6, id="other")).value == 1  # the writer still answers
+    async def go() -> None:
+        flow = flow_of(ledger_of(database.kind, fails))
+        async with database.open() as rt:
+            with pytest.raises(remit.EffectFailed):
+                await rt.run(flow, 5, id="r")
+            assert await booked(rt, database.kind) == 0
+            other = await rt.run(flow_of(ledger_of(database.kind)), 6, id="other")
+            assert other.value == 1  # the writer still answers
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, go()).result()
 
 
 async def test_a_transaction_that_asks_the_runtime_is_refused_and_holds_nobody_up(tmp_path: Any):  # proves: FX-6

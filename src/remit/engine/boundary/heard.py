@@ -1,7 +1,7 @@
 """Heard: what a function of the user's says that may look and may not cross: a predicate, a fetcher, a probe.
 
 It is waited for so long and no longer, and whatever it raises is what it said: no answer is no yes.
-One that exits says so as well, or it would end the loop, in which other runs go on.
+One that exits says so as well: in the loop other runs go on. Only a Ctrl-C ends that.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from remit.engine.declared.place import enter, leave
 from remit.engine.turn.apart import apart, times_cancelled
+from remit.engine.turn.exits import EXITS, is_ctrl_c
 
 T = TypeVar("T")
 
@@ -29,7 +30,9 @@ async def heard(ask: Callable[[], Awaitable[T]]) -> T | BaseException:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 return await ask()
-        except (Exception, SystemExit, asyncio.CancelledError) as exc:
+        except (Exception, *EXITS, asyncio.CancelledError) as exc:
+            if is_ctrl_c(exc):
+                raise
             return exc
         finally:
             leave(here)

@@ -21,6 +21,7 @@ from remit.engine.boundary.heard import heard
 from remit.engine.declared.place import enter, leave
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
 from remit.engine.turn.apart import times_cancelled
+from remit.engine.turn.exits import EXITS, failure_of
 from remit.engine.turn.step import in_thread, since_us
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit
@@ -66,14 +67,15 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         return Answered("did_not_happen", None, exc, since_us(began))
     except Declined as exc:
         return Answered("failed", None, exc, since_us(began))
-    except (Exception, asyncio.CancelledError) as exc:
+    except (Exception, *EXITS, asyncio.CancelledError) as exc:
+        error = failure_of(exc) if isinstance(exc, EXITS) else exc
         never_began = begin is not None and begin.give_up()
         # Only the end of its turn cancels it. What a task group of its own left counted says nothing.
         if isinstance(exc, asyncio.CancelledError) and times_cancelled() and not attempt.is_open:
             raise
         if never_began:
             return _overdue(turn, permit) or _unsent(f"{permit.name} found no thread to begin in")
-        return Answered("doubt", None, exc, since_us(began))
+        return Answered("doubt", None, error, since_us(began))
     finally:
         leave(here)
         is_over()

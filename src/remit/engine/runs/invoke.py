@@ -13,6 +13,7 @@ from remit.engine.declared.place import begin_work, end_work, enter, leave
 from remit.engine.runs.plain import Waits
 from remit.engine.runs.run import Run
 from remit.engine.turn import aside, caught, race
+from remit.engine.turn.exits import EXITS, failure_of
 
 
 def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
@@ -28,7 +29,10 @@ async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     given_before, raced_before, was_aside = caught.enter(), race.begin_flow(), aside.begin_flow()
     try:
         if flow.is_async:
-            return await flow.fn(run, *arguments)
+            try:
+                return await flow.fn(run, *arguments)
+            except EXITS as exc:
+                raise failure_of(exc) from exc
         waits = Waits()
         try:
             return await _in_own_thread(lambda loop: flow.fn(waits.begin(run, loop), *arguments), flow.name)
@@ -62,9 +66,21 @@ async def _in_own_thread(function: Callable[[asyncio.AbstractEventLoop], Any], n
         try:
             result = context.run(function, loop)
         except BaseException as exc:
-            error = RuntimeError("the flow raised StopIteration") if isinstance(exc, StopIteration) else exc
+            error = _settled(exc)
         if not loop.is_closed():
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=work, name=f"remit-flow-{name}", daemon=True).start()
     return await done
+
+
+def _settled(exc: BaseException) -> BaseException:
+    """What a flow raised, as a future can carry it that others of its loop live on with."""
+    error = exc
+    if isinstance(exc, StopIteration):
+        error = RuntimeError("it raised StopIteration")
+    elif isinstance(exc, EXITS):
+        error = failure_of(exc)
+    if error is not exc:
+        error.__cause__ = exc
+    return error

@@ -11,8 +11,6 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from remit.engine.turn.apart import carried, handed_on
-
 T = TypeVar("T")
 
 
@@ -62,7 +60,7 @@ async def in_its_own_task(work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
     Each cancellation of the caller is passed on: `work` decides what it still sees through.
     """
     stop = Stop()
-    task = asyncio.ensure_future(carried(work(stop)))
+    task = asyncio.ensure_future(work(stop))
     went: asyncio.CancelledError | None = None
     while not task.done():
         waited = _Waited(stop)
@@ -76,7 +74,7 @@ async def in_its_own_task(work: Callable[[Stop], Coroutine[Any, Any, T]]) -> T:
         finally:
             task.remove_done_callback(waited.release)
     if went is None:
-        return handed_on(task.result())
+        return task.result()
     if not task.cancelled():
         task.exception()  # whoever went away hears that and nothing else
     raise went

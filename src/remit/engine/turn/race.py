@@ -13,6 +13,8 @@ import contextvars
 from collections.abc import Awaitable
 from typing import Any
 
+from remit.engine.turn.exits import begun
+
 
 class Contestant:
     """One of the calls that race, and all that it calls in turn. effects: that it came to, by name."""
@@ -46,7 +48,7 @@ def enter(calls: list[Awaitable[Any]]) -> tuple[list[asyncio.Future[Any]], list[
         mark = Contestant(outer)
         token = _racing_for.set(mark)
         try:
-            tasks.append(asyncio.ensure_future(call))
+            tasks.append(begun(call))
         finally:
             _racing_for.reset(token)
         marks.append(mark)

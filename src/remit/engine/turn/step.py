@@ -27,6 +27,7 @@ from remit.engine.process.outcome import detail, detail_of
 from remit.engine.turn.apart import apart, through, times_cancelled
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import raised_behind
+from remit.engine.turn.exits import EXITS, failure_of
 from remit.errors import RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
@@ -144,10 +145,9 @@ def since_us(began_ns: int) -> int:
 
 
 def _without_stop(function: Callable[[], Any]) -> Any:
-    # A future can't carry StopIteration, and what exits would end the loop, in which other runs go on.
-    # As a RuntimeError it reaches the flow like any other.
     try:
         return function()
-    except (StopIteration, SystemExit, KeyboardInterrupt) as exc:
-        code = f" {exc.code}" if isinstance(exc, SystemExit) else ""
-        raise RuntimeError(f"the step raised {type(exc).__name__}{code}") from exc
+    except StopIteration as exc:  # which a future can't carry
+        raise RuntimeError("it raised StopIteration") from exc
+    except EXITS as exc:
+        raise failure_of(exc) from exc

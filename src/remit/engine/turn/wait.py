@@ -21,6 +21,7 @@ from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import give
 from remit.engine.turn.due import until_asked
+from remit.engine.turn.exits import begun
 from remit.engine.turn.handed import Handed
 from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
@@ -35,7 +36,7 @@ def gather(attempt: Attempt, calls: Sequence[Awaitable[Any]]) -> Coroutine[Any, 
 async def _gather(handed: Handed, calls: Sequence[Awaitable[Any]]) -> list[Any]:
     _check_calls(calls)
     handed.take(calls)
-    handed.tasks = tasks = [asyncio.ensure_future(call) for call in calls]
+    handed.tasks = tasks = [begun(call) for call in calls]
     try:
         with handed:
             if tasks:

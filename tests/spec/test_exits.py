@@ -1,0 +1,233 @@
+"""Code that exits ends no other run: it failed. A Ctrl-C is no such code, and ends the program."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+import pytest
+
+import remit
+from tests.spec.conftest import Storage
+from tests.support.till import OPEN, Order, Till
+
+Leave = Callable[[], NoReturn]
+Around = Callable[[remit.Run, Awaitable[Any]], Awaitable[Any]]
+
+
+def exits() -> NoReturn:
+    sys.exit(3)
+
+
+def interrupts() -> NoReturn:
+    """Code that raises it by itself, and no signal."""
+    raise KeyboardInterrupt
+
+
+class Places:
+    """A flow for each place at which Remit calls the user's code: it leaves there."""
+
+    def __init__(self, leave: Leave) -> None:
+        @remit.step
+        async def step() -> None:
+            await asyncio.sleep(0)
+            leave()
+
+        @remit.step
+        async def step_at_once() -> None:
+            leave()
+
+        @remit.step
+        def step_plain() -> None:
+            leave()
+
+        @remit.effect
+        async def effect(order: Order, *, key: str) -> None:
+            await asyncio.sleep(0)
+            leave()
+
+        @remit.effect
+        def effect_plain(order: Order, *, key: str) -> None:
+            leave()
+
+        async def wanted(order: Order) -> bool:
+            leave()
+
+        async def probe(order: Order, *, key: str) -> Any:
+            leave()
+
+        async def again() -> int:
+            leave()
+
+        async def lose(order: Order, *, key: str) -> None:
+            raise ConnectionError("no answer")
+
+        async def leave_later() -> None:
+            await asyncio.sleep(0)
+            leave()
+
+        self.flows = {
+            "step": self._flow(lambda run: run.step(step)),
+            "step at once": self._flow(lambda run: run.step(step_at_once)),
+            "step plain": self._flow(lambda run: run.step(step_plain)),
+            "effect": self._flow(lambda run: run.effect(effect, Order())),
+            "effect plain": self._flow(lambda run: run.effect(effect_plain, Order())),
+            "flow": self._flow(lambda run: leave_later()),
+            "gather": self._flow(lambda run: run.gather(leave_later(), run.step(step))),
+            "first": self._flow(lambda run: run.first(leave_later(), run.step(step))),
+            "plain flow": self._plain(leave),
+            "predicate": self._paying(wanted),
+            "predicate plain": self._paying(lambda order: leave()),
+            "probe": self._sending(remit.effect(name="pay", doubt="probe", probe=probe)(lose)),
+            "probe plain": self._sending(
+                remit.effect(name="pay", doubt="probe", probe=lambda order, *, key: leave())(lose)
+            ),
+            "fetcher": self._resting(again),
+            "fetcher plain": self._resting(lambda: leave()),
+        }
+
+    def _flow(self, call: Callable[[remit.Run], Awaitable[Any]]) -> remit.Flow[Any]:
+        @remit.flow(contract=OPEN, name="leaving")
+        async def flow(run: remit.Run) -> None:
+            await call(run)
+
+        return flow
+
+    def _plain(self, leave: Leave) -> remit.Flow[Any]:
+        @remit.flow(contract=OPEN, name="leaving")
+        def flow(run: remit.SyncRun) -> None:
+            leave()
+
+        return flow
+
+    def _paying(self, wanted: Callable[[Order], Any]) -> remit.Flow[Any]:
+        pay, rule = Till().effect(), remit.Rule(still_wanted=wanted)
+
+        @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": rule}), name="leaving")
+        async def flow(run: remit.Run) -> None:
+            await run.effect(pay, Order())
+
+        return flow
+
+    def _sending(self, effect: remit.Effect[Any]) -> remit.Flow[Any]:
+        return self._flow(lambda run: run.effect(effect, Order()))
+
+    def _resting(self, again: Callable[[], Any]) -> remit.Flow[Any]:
+        pay = Till().effect()
+
+        @remit.flow(contract=OPEN, name="leaving")
+        async def flow(run: remit.Run) -> None:
+            as_of = datetime.now(UTC) - timedelta(hours=2)
+            run.evidence("quote", 1, as_of=as_of, fresh_for=timedelta(hours=1), again=again)
+            await run.effect(pay, Order(), rests_on=["quote"])
+
+        return flow
+
+
+FAILS = ["step", "step at once", "step plain", "flow", "gather", "first", "plain flow"]
+IN_DOUBT = ["effect", "effect plain", "probe", "probe plain"]
+UNSURE = ["predicate", "predicate plain", "fetcher", "fetcher plain"]
+IN_THE_LOOP = ["step", "step at once", "effect", "flow", "gather", "first", "predicate", "probe", "fetcher"]
+
+
+async def become_of(rt: remit.Runtime, place: str, leave: Leave) -> None:
+    """What becomes of a run that leaves there, while another one pays."""
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def paying(run: remit.Run) -> int:
+        return (await run.effect(pay, Order(invoice="other"))).number
+
+    other = asyncio.ensure_future(rt.run(paying, id="other"))
+    await till.is_held.wait()
+    leaving = Places(leave).flows[place]
+    if place in FAILS:
+        with pytest.raises(remit.StepError, match=f"it raised {'SystemExit 3' if leave is exits else 'Keyboard'}"):
+            await rt.run(leaving, id="r")
+        assert (await rt.why("r")).status == "waiting"
+    else:
+        assert (await rt.run(leaving, id="r")).status == ("in_doubt" if place in IN_DOUBT else "waiting")
+    till.let_go.set()
+    assert (await other).value == 1
+
+
+@pytest.mark.parametrize("place", [*FAILS, *IN_DOUBT, *UNSURE])
+async def test_what_exits_has_failed_and_another_run_pays_on(place: str, storage: Storage):  # proves: RUN-2, FX-2
+    async with storage.open() as rt:
+        await become_of(rt, place, exits)
+
+
+@pytest.mark.parametrize("place", [*FAILS, *IN_DOUBT, *UNSURE])
+def test_a_keyboard_interrupt_that_no_key_made_is_one_too(place: str, storage: Storage):  # proves: RUN-2, RUN-10
+    """In any other thread than the main one, which alone hears of the keyboard."""
+
+    async def go() -> None:
+        async with storage.open() as rt:
+            await become_of(rt, place, interrupts)
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(asyncio.run, go()).result()
+
+
+async def by_run(run: remit.Run, call: Awaitable[Any]) -> Any:
+    return await run.gather(call)
+
+
+async def in_a_race(run: remit.Run, call: Awaitable[Any]) -> Any:
+    return await run.first(call)
+
+
+async def by_asyncio(run: remit.Run, call: Awaitable[Any]) -> Any:
+    return await asyncio.gather(call)
+
+
+async def in_time(run: remit.Run, call: Awaitable[Any]) -> Any:
+    return await asyncio.wait_for(call, 60)
+
+
+@pytest.mark.parametrize("around", [by_run, in_a_race, by_asyncio, in_time])
+async def test_a_step_that_exits_has_failed_whatever_waits_for_it(around: Around, storage: Storage):  # proves: RUN-2
+    @remit.step
+    async def leaving() -> None:
+        await asyncio.sleep(0)
+        exits()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> str:
+        with pytest.raises(remit.StepError, match="it raised SystemExit 3"):
+            await around(run, run.step(leaving))
+        return "another way"
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).value == "another way"
+        assert (await rt.check("r", flow)).fit == "compatible"
+
+
+@pytest.mark.parametrize("place", IN_THE_LOOP)
+def test_ctrl_c_ends_the_program_whatever_code_it_meets(place: str, database: Storage):  # proves: RUN-5, FX-2
+    """`asyncio.run` cancels at the first one, of which code that computes hears nothing; at the second it raises."""
+
+    def pressed_twice() -> NoReturn:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("nobody pressed anything")
+
+    async def go() -> None:
+        async with database.open() as rt:
+            await rt.run(Places(pressed_twice).flows[place], id="r")
+
+    async def look() -> None:
+        async with database.open() as rt:
+            assert list((await rt.show("r")).view.calls) == []
+            assert [effect.state for effect in await rt.effects("r")] == ["in_doubt"] * (place in IN_DOUBT)
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(go())
+    asyncio.run(look())
