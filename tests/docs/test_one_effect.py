@@ -82,8 +82,7 @@ AROUND = {
     ("faces/runtime.py", "Runtime.run"),
     ("engine/runs/claim_and_run.py", "claim_and_run"),
     ("engine/runs/invoke.py", "call_flow"),
-    ("engine/turn/apart.py", "carried"),
-    ("engine/turn/apart.py", "handed_on"),
+    ("engine/turn/exits.py", "begun"),
     ("engine/turn/apart.py", "times_cancelled"),
 }
 
