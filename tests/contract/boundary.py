@@ -196,6 +196,22 @@ class BoundaryContract:
                 unit.head_before = b"\1" * 32
             assert await fate(store, unit) == "lease", spoil
 
+    async def test_a_ceiling_is_compared_also_where_nothing_more_is_taken_of_it(self, store):  # proves: FX-12
+        """A call that is sent again holds its room already, and others may have come in between."""
+        hands = [await open_held(store, f"po-{i}") for i in range(5)]
+        assert await fate(store, resting(hands[0], Reserve("a", 0, 10))) == WRITTEN
+        assert await store.read_used(TENANT, "a") == 0
+        assert await fate(store, resting(hands[0], Reserve("a", 5, 10))) == WRITTEN
+        assert await fate(store, resting(hands[0], Reserve("a", 0, 5))) == WRITTEN
+        assert await fate(store, resting(hands[1], Reserve("a", 0, 4))) == "ceiling"
+        in_company = [
+            resting(hands[2], Reserve("a", 0, 5)),
+            resting(hands[3], Reserve("a", 3, 10)),
+            resting(hands[4], Reserve("a", 0, 7)),
+        ]
+        assert await fates(store, *in_company) == [WRITTEN, WRITTEN, "ceiling"]
+        assert await store.read_used(TENANT, "a") == 8
+
     async def test_notes_of_units_that_wait_together_are_written_with_them(self, store):  # proves: OWN-3
         hand, other = await open_held(store, "po-1"), await open_held(store, "po-2")
         lost = await open_held(store, "po-3")

@@ -17,7 +17,7 @@ from remit.store.protocol import Store
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.moving import Moving
-from tests.support.till import Till, paying
+from tests.support.till import Order, Till, paying
 from tests.support.vault import Vault
 
 HOUR = timedelta(hours=1)
@@ -219,6 +219,29 @@ async def test_a_renamed_effect_does_not_escape_the_question_about_it(storage: S
         with pytest.raises(remit.DefinitionIncompatible):
             await rt.resume("r", flow_with(effect_of("transfer")))
         assert paid == []
+
+
+async def test_code_with_another_business_key_is_told_so_of_a_conflict(storage: Storage):  # proves: FX-8, RUN-4
+    """The request is the same, byte for byte."""
+    till = Till()
+
+    def careful(business_key: str) -> remit.Flow[Any]:
+        pay = till.effect(business_key=business_key)
+
+        async def body(run: remit.Run) -> None:
+            with contextlib.suppress(remit.Conflict):
+                await run.effect(pay, Order())
+            await run.approve("later", 1, roles={"director"}, within=HOUR)
+
+        return flow_of(body)
+
+    async with storage.open() as rt:
+        await rt.run(paying(till.effect(business_key="invoice")), id="first")
+        assert (await rt.run(careful("invoice"), id="r")).waits_for == "approval"
+        with pytest.raises(remit.DefinitionIncompatible, match="asks for 'pay with another business key'"):
+            await rt.run(careful("payee"), id="r")
+        assert (await rt.run(careful("invoice"), id="r")).waits_for == "approval"
+    assert till.times == [1]
 
 
 async def test_a_doubt_is_not_ended_by_asking_somebody_else(storage: Storage):  # proves: FX-2

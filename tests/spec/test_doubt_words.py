@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 import remit
+from remit.facts.entry import HEADER
 from remit.store.memory import MemoryStore
 from remit.store.protocol import Claim, RunRow, Unit
 from tests.spec.conftest import Storage
 from tests.spec.test_doubt_people import code_of, in_doubt
 from tests.support.office import DEREK, DORA, HOURS_72, ROOT, RUN
-from tests.support.till import OPEN, Order, Receipt, Till
+from tests.support.till import OPEN, Order, Receipt, Till, kinds_of, paying
+
+LOST = ConnectionError("no answer")
 
 
 async def _disable(rt: remit.Runtime) -> None:
@@ -121,7 +124,10 @@ async def test_a_word_stands_while_one_role_that_serves_was_never_lost(storage: 
 
 
 class Slow(MemoryStore):
-    """A post waits on its way until somebody took the run over, and something more happens before that one looks."""
+    """A post waits on its way until somebody took the run over, and something more happens before that one looks.
+
+    before: what happens once before an entry of this kind is written.
+    """
 
     is_slow = False
     meanwhile: Callable[[], Awaitable[None]] | None = None
@@ -129,12 +135,17 @@ class Slow(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.on_its_way, self.arrives = asyncio.Event(), asyncio.Event()
+        self.before: dict[str, Callable[[], Awaitable[None]]] = {}
 
     async def append(self, unit: Unit) -> None:
         if self.is_slow and unit.lane == "post":
             self.is_slow = False
             self.on_its_way.set()
             await self.arrives.wait()
+        for entry in unit.entries:
+            meanwhile = self.before.pop(HEADER.read(entry.header).kind, None) if self.before else None
+            if meanwhile is not None:
+                await meanwhile()
         await super().append(unit)
 
     async def claim(self, claim: Claim) -> RunRow | None:
@@ -197,3 +208,91 @@ async def test_a_word_that_came_too_late_is_not_called_heard():  # proves: FX-9
         with pytest.raises(remit.Refused, match="was settled: ok, while this was posted") as refused:
             await saying
         assert refused.value.code == "doubt.absent"
+
+
+@pytest.mark.parametrize("state", ["ok", "did_not_happen"])
+async def test_a_word_that_comes_before_it_is_sent_again_settles_it(
+    state: Literal["ok", "did_not_happen"],
+):  # proves: FX-9, FX-2
+    """The turn had read lane post, and found nobody's word; its commit says that there is one by now."""
+    store, till = Slow(), Till()
+    flow = paying(till.effect(doubt="resend", sink="dedupes"))
+    till.next(LOST, LOST)
+    async with remit.open(store) as rt, remit.open(store) as beside:
+        await rt.grant(DORA, "clerk", by=ROOT)
+        assert (await rt.run(flow, id=RUN)).status == "in_doubt"
+        saying = await on_its_way(store, beside, state)
+        store.meanwhile = arriving(store, saying)
+        assert (await rt.run(flow, id=RUN)).value == [7 if state == "ok" else 100]
+        (effect,) = await rt.effects(RUN)
+        assert (effect.state, effect.found) == ("ok", "person" if state == "ok" else "")
+        assert (await kinds_of(rt, RUN)).count("EffectSettled") == (1 if state == "ok" else 2)
+    assert len(till.arrived) == (2 if state == "ok" else 3)
+
+
+@pytest.mark.parametrize("is_read", [False, True], ids=["before the turn looks", "before it takes the word"])
+async def test_a_word_that_does_not_count_keeps_nothing_from_being_sent_again(is_read: bool):  # proves: FX-9, FX-2
+    """Whoever said it is disabled when it is looked at, or just after that."""
+    store, till = Slow(), Till()
+    flow = paying(till.effect(doubt="resend", sink="dedupes"))
+    till.next(LOST, LOST)
+    async with remit.open(store) as rt, remit.open(store) as beside:
+        await rt.grant(DORA, "clerk", by=ROOT)
+        assert (await rt.run(flow, id=RUN)).status == "in_doubt"
+        saying = await on_its_way(store, beside, "ok")
+        arrive = arriving(store, saying)
+
+        async def arrive_in_vain() -> None:
+            await arrive()
+            if is_read:
+                store.before["EffectSettled"] = lambda: _disable(beside)
+            else:
+                await _disable(beside)
+
+        store.meanwhile = arrive_in_vain
+        assert (await rt.run(flow, id=RUN)).value == [100]
+    assert (len(till.arrived), till.times, store.before) == (3, [1], {})
+
+
+@pytest.mark.parametrize("is_beside", [True, False], ids=["by another runtime", "by this one"])
+async def test_a_probe_that_finds_nothing_does_not_go_before_a_word_of_that_moment(
+    is_beside: bool,
+):  # proves: FX-9, FX-2
+    """What it is told settles nothing when a person said meanwhile that it happened: it would be sent again."""
+    store, till = Slow(), Till()
+    saying: list[asyncio.Task[None]] = []
+
+    async def probe(order: Order, *, key: str, epoch: int) -> remit.NotLanded:
+        if saying:
+            await arriving(store, saying.pop())()
+        return remit.NotLanded()
+
+    @remit.effect(doubt="probe", sink="fences", probe=probe)
+    async def pay(order: Order, *, key: str, epoch: int) -> Receipt:
+        return await till._answer(order, key)
+
+    flow = paying(pay)
+    till.next(LOST)
+    async with remit.open(store) as rt, remit.open(store) as beside:
+        await rt.grant(DORA, "clerk", by=ROOT)
+        assert (await rt.run(flow, id=RUN)).status == "in_doubt"
+        saying.append(await on_its_way(store, beside if is_beside else rt, "ok"))
+        assert (await rt.run(flow, id=RUN)).value == [7]
+    assert len(till.arrived) == 1
+
+
+async def on_its_way(store: Slow, rt: remit.Runtime, state: Literal["ok", "did_not_happen"]) -> asyncio.Task[None]:
+    """Somebody says what became of it, and the word is not there yet."""
+    store.is_slow = True
+    told = {"outcome": {"number": 7, "amount": 7}} if state == "ok" else {}
+    saying = asyncio.create_task(rt.resolve(RUN, "pay", state, by=DORA, evidence="bank statement", **told))
+    await store.on_its_way.wait()
+    return saying
+
+
+def arriving(store: Slow, saying: asyncio.Task[None]) -> Callable[[], Awaitable[None]]:
+    async def arrive() -> None:
+        store.arrives.set()
+        await saying
+
+    return arrive

@@ -1,4 +1,5 @@
-"""Doubts that are sent again: each sending may be the one that landed, so none of them loses what it holds.
+"""Doubts that are sent again: each sending may be the one that landed, so none of them loses what it holds, and each is
+judged: what it rests on is compared where it is written, also where it takes nothing more.
 
 What holds for a call is what any of its sendings took and was let pass under: business keys, room under ceilings, and
 who may say that it did not happen. Rules and code that are others for one turn change nothing of that.
@@ -9,12 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 
 import remit
+from remit.store.memory import MemoryStore
+from remit.store.protocol import Store
 from tests.spec.conftest import Storage
+from tests.support.moving import Moving
 from tests.support.office import DORA, ROOT, answer
 from tests.support.till import OPEN, Order, Till, find_out, paying
 
@@ -125,6 +129,33 @@ async def test_a_policy_of_one_turn_gives_no_room_back_that_an_earlier_sending_t
         assert (await rt.run(flow, id="s")).code == ("" if end == "declined" else "ceiling_exceeded")
 
 
+@pytest.mark.parametrize("more", [40, 41], ids=["to the brim", "over it"])
+async def test_no_other_flow_comes_in_between_where_it_is_sent_again_under_a_ceiling(more: int):  # proves: FX-12, FX-2
+    """The same day, so it takes nothing more; another flow, with a larger maximum of the same, is paid meanwhile."""
+    store, till = Moving(MemoryStore()), Till()
+
+    def flow(name: str, most: int, order: Order) -> remit.Flow[Any]:
+        rule = remit.Rule(ceiling=remit.Ceiling("amount", max=most, per="day"))
+        contract = remit.Contract(version="1", resume="anyone", effects={"pay": rule})
+        return paying(till.effect(**RESENT), order, contract=contract, name=name)
+
+    small = flow("small", 100, Order(invoice="small", amount=60))
+    large = flow("large", 1_000, Order(invoice="large", amount=more))
+    async with remit.open(cast(Store, store)) as rt, remit.open(cast(Store, store)) as beside:
+        await rt.grant(DORA, "director", by=ROOT)
+        await begin(rt, till, small)
+
+        async def meanwhile() -> None:
+            assert (await beside.run(large, id="s")).value == [more]
+
+        store.meanwhile = meanwhile
+        outcome = await rt.run(small, id="r")
+        is_over = more > 40
+        assert outcome.status == ("in_doubt" if is_over else "completed")
+        assert till.calls == {"small": 2 if is_over else 3, "large": 1}
+        assert (await doctored(rt, "ceilings")).startswith("1 counted")
+
+
 async def test_sending_it_again_makes_nobody_a_witness_who_came_after_the_first(
     storage: Storage,
 ):  # proves: FX-9, APR-3
@@ -229,3 +260,55 @@ async def test_nothing_new_begins_beside_a_call_that_is_being_sent_again(
         till.let_go.set()
         outcome = await turn
         assert (outcome.status, len(other.arrived)) == (("completed", 1) if lands else ("in_doubt", 0))
+
+
+@pytest.mark.parametrize("said", ["", "approve", "deny"], ids=["open", "approved", "denied"])
+@pytest.mark.parametrize("end", ["a word", "a probe", "no payment"])
+async def test_the_question_whether_it_may_be_sent_again_ends_with_its_doubt(
+    said: Literal["", "approve", "deny"], end: str, storage: Storage
+):  # proves: APR-1, FX-9
+    """Nobody is asked any more about what happened; what did not happen is still to be sent, and they are asked."""
+    till = Till()
+    till.probe_says = remit.NotLanded()
+    pay = till.effect(**RESENT | {"doubt": "probe" if end == "a probe" else "resend"})
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"), name="paying")
+    async def flow(run: remit.Run) -> None:
+        await run.effect(pay, Order())
+        await run.approve("later", 1, roles={"director"}, within=timedelta(minutes=20))
+
+    async with storage.open() as rt:
+        await rt.grant(DORA, "director", by=ROOT)
+        await begin(rt, till, flow, lands=end != "no payment")
+        await rt.set_policy(DIRECTORS, by=ROOT)
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+        (ask,) = await rt.inbox()
+        if said:
+            await rt.decide(ask.id, said, by=DORA, seen=ask.version)
+        if end == "a probe":
+            till.probe_says = None
+        else:
+            given = {"outcome": {"number": 1, "amount": 100}} if end == "a word" else {}
+            state: Literal["ok", "did_not_happen"] = "ok" if end == "a word" else "did_not_happen"
+            await rt.resolve("r", "pay", state, by=DORA, evidence="bank statement", **given)
+        if end == "no payment":
+            await check_still_asked(rt, till, flow, ask, said)
+            return
+        outcome = await rt.run(flow, id="r")
+        assert (outcome.status, outcome.waits_for, len(till.arrived)) == ("waiting", "approval", 2)
+        assert [each.call for each in await rt.inbox()] == ["later"]
+        asked = (await rt.show("r")).view.boundary.asks[ask.id]
+        assert (asked.state, asked.voided) == ("void", ["approval.not_needed"])
+        with pytest.raises(remit.Refused) as refused:
+            await rt.decide(ask.id, "approve", by=DORA, seen=ask.version)
+        assert refused.value.code == ("approval.decided" if said else "approval.void")
+
+
+async def check_still_asked(rt: remit.Runtime, till: Till, flow: remit.Flow[Any], ask: remit.Ask, said: str) -> None:
+    """The same question stands, and the same answer."""
+    if said == "deny":
+        assert (await rt.run(flow, id="r")).code == "denied"
+        return
+    outcome = await rt.run(flow, id="r")
+    assert (outcome.waits_for, len(till.arrived)) == ("approval", 3 if said else 2)
+    assert [each.id == ask.id for each in await rt.inbox()] == [not said]

@@ -106,7 +106,7 @@ async def test_a_recorded_conflict_is_one_about_its_business_and_no_other(storag
         with pytest.raises(remit.StepError):
             await rt.run(careful, 5, id="s")
         invoice[:] = ["i-2"]
-        with pytest.raises(remit.DefinitionIncompatible, match="pay with another request"):
+        with pytest.raises(remit.DefinitionIncompatible, match="pay with another business key"):
             await rt.run(careful, 5, id="s")
         invoice[:] = ["i-1"]
         till.arrived.append(till.arrived[0])  # another amount of the same business is refused by the same run

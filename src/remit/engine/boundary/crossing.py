@@ -30,6 +30,8 @@ from remit.engine.boundary.question import (
     reservations,
     resume_question,
 )
+from remit.engine.boundary.settling import word_on
+from remit.engine.boundary.unneeded import unneeded
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import look
@@ -43,8 +45,8 @@ from remit.engine.turn.writer import Conditions, Draft, Of
 from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved
 from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
-from remit.facts.kinds import ApprovalUsed, ApprovalVoided, EffectIntended, EffectRefused, GateJudged
-from remit.store.marks import CloseAsk, Mark, Reserve, TakeKey
+from remit.facts.kinds import ApprovalUsed, EffectIntended, EffectRefused, GateJudged
+from remit.store.marks import Mark, Reserve, TakeKey
 
 MOVES_MAX = 16  # how often a question is judged again because what it rests on moved; then the run parks
 
@@ -63,8 +65,10 @@ def may_go_on(turn: Turn) -> Ended | Parked | None:
     return _abandoned(turn, GateJudged(question=question, verdict=verdict), words)
 
 
-async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | Decided:
+async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | Decided | None:
     """Let a call pass: a permit for an effect, or the answer to a question of the flow's own.
+
+    None where it was to be sent again, and somebody said what became of it before it was: that settles it.
 
     write: how judgement and intention become durable where that is not an append: in the application's transaction.
     Waits where it has to. Raises Denied and Conflict, which are recorded, and AttemptClosed where the turn ends.
@@ -91,14 +95,19 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
     attempt.stop(Parked("gate", "authority.moving", words))
 
 
-async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked:
-    """Gather, judge and write down the answer, or what the call waits for. Raises Moved: it is to be done again."""
+async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided | Parked | None:
+    """Gather, judge and write down the answer, or what the call waits for. Raises Moved: it is to be done again.
+
+    None where a word counts about what would be sent again: whoever said it was told that it settles the call.
+    """
     question = await _gather(turn, wish)
     if not wish.is_sent_again:  # that one was begun before the race ended, or the flow gave anything up
         check_not_lost()
         check_heard(turn.attempt, wish.name)
     if question.authority != turn.host.standing.authority.version:
         raise Moved("authority")  # another turn read on: nobody is refused by what held when this was begun
+    if wish.is_sent_again and word_on(turn.host, turn.attempt, turn.attempt.boundary.effects[wish.name]) is not None:
+        return None
     verdict = judge(question)
     if verdict.decision == "resume":
         return await _pass(turn, wish, question, verdict, write)
@@ -157,7 +166,7 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
         reserved=reservations(question),
     )
     draft = attempt.writer.draft(intended, name=wish.name, value=wish.data, salt=wish.salt)
-    void, closed = _unneeded(turn, wish, ask)
+    void, closed = unneeded(attempt, wish.name, used=ask)
     marks = (*closed, *_marks(turn, wish, question, intended))
     until = _holds_until(question, intended)
     await write(turn, wish, [*void, judged, draft], conditions_of(turn, question, marks, until=until))
@@ -178,15 +187,6 @@ def _holds_until(question: Question, intended: EffectIntended) -> int:
     return min(times)
 
 
-def _unneeded(turn: Turn, wish: Wish, used: str) -> tuple[list[Draft], list[Mark]]:
-    """A question that waits for this call although nobody's answer to it is needed any more."""
-    ask = turn.attempt.boundary.ask_of(wish.name)
-    if ask is None or ask.asked.ask == used:
-        return [], []
-    voided = ApprovalVoided(ask=ask.asked.ask, codes=["approval.not_needed"])
-    return [turn.attempt.writer.draft(voided, name=wish.name)], [CloseAsk(ask.asked.ask)]
-
-
 @contextmanager
 def heard_or_void(turn: Turn, name: str) -> Iterator[None]:
     """Whoever loses a race while its question stands hears no answer any more: the question is void, said to or not.
@@ -198,11 +198,10 @@ def heard_or_void(turn: Turn, name: str) -> Iterator[None]:
         yield
     except asyncio.CancelledError:
         attempt = turn.attempt
-        ask = attempt.boundary.ask_of(name) if attempt.is_open and has_lost() else None
-        if ask is not None and name not in attempt.boundary.in_doubt:
-            voided = ApprovalVoided(ask=ask.asked.ask, codes=["approval.not_needed"])
+        if attempt.is_open and has_lost() and name not in attempt.boundary.in_doubt:
             with suppress(ClockJumped):
-                attempt.writer.ride_draft(attempt.writer.draft(voided, name=name))
+                for void in unneeded(attempt, name)[0]:
+                    attempt.writer.ride_draft(void)
         raise
 
 
@@ -219,7 +218,8 @@ def _marks(turn: Turn, wish: Wish, question: Question, intended: EffectIntended)
     """What others must not take: held from this commit until the settlement.
 
     Of a call that is sent again only what is more than it holds, and nothing is given back: what was sent before may
-    still land, on the day and under the business key of then.
+    still land, on the day and under the business key of then. Where that is nothing, the ceiling is compared all the
+    same: others may have taken of it, under another maximum, since it was judged.
     """
     marks: list[Mark] = []
     if intended.business:
@@ -227,10 +227,10 @@ def _marks(turn: Turn, wish: Wish, question: Question, intended: EffectIntended)
     before = turn.attempt.boundary.effects.get(wish.name)
     held = {} if before is None or before.settled is not None else {r.scope: r.amount for r in before.reserved}
     for taken in intended.reserved:
-        more = taken.amount - held.get(taken.scope, 0)
-        if is_shared(taken.scope) and (more > 0 or taken.scope not in held):
-            most = min(limit.max for limit in question.ceilings if limit.scope == taken.scope)
-            marks.append(Reserve(taken.scope, more, most))
+        if not is_shared(taken.scope):
+            continue
+        most = min(limit.max for limit in question.ceilings if limit.scope == taken.scope)
+        marks.append(Reserve(taken.scope, max(taken.amount - held.get(taken.scope, 0), 0), most))
     return tuple(marks)
 
 
@@ -293,7 +293,8 @@ async def _refuse(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> Den
     """Record that the answer to this call is no; the error for the flow."""
     answer, crossing = judged.question.answer, judged.question.effect
     is_denied = judged.verdict.code == "denied"
-    void, closed = _unneeded(turn, wish, answer.ask if is_denied and answer is not None else "")
+    used = answer.ask if is_denied and answer is not None else ""
+    void, closed = unneeded(turn.attempt, wish.name, used=used)
     if is_denied and answer is not None:
         decided = turn.attempt.boundary.asks[answer.ask].decided
         assert decided is not None

@@ -20,7 +20,7 @@ from remit.authority.durations import MICROSECOND
 from remit.authority.moments import datetime_of
 from remit.engine.boundary.crossing import look_again
 from remit.engine.boundary.port import Answered, ask_outside
-from remit.engine.boundary.settling import settle, take_word
+from remit.engine.boundary.settling import settle, take_word, word_on
 from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.step import text_of, type_name
@@ -32,6 +32,7 @@ from remit.facts.calls import EffectView
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
 
 _DATED_MAX = 253_402_300_799_000_000  # the end of the year 9999
+_CUT_SHORT = "it was cut short, and a thread that it had handed its call to may still do it"
 _NOT_LANDED = "the probe found nothing, but what was sent may still land"
 
 
@@ -43,15 +44,15 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     try:
         if await take_word(turn.host, attempt, view):
             return False
+        is_asked = is_probed(wish, view)
+        why = await _probe(turn, wish, view) if is_asked else ""
     except Moved as moved:
         await look_again(turn, moved)
         return False
-    why = ""
     if not _is_same_other_side(effect, view):
         why = "the code talks to another connector or version since, which can't know of it"
-    elif is_probed(wish, view):
+    elif is_asked:
         wish.probed.add(view.intention)
-        why = await _probe(turn, wish, view)
         if attempt.boundary.effects[wish.name].settled is not None:
             return False
         if why == _NOT_LANDED and effect.sink == "dedupes" and _may_send_again(turn, wish):
@@ -63,6 +64,8 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         why = f"{told.by} said what became of it, and lost the right to say so since: it has to be said anew"
     if view.intended.key in turn.host.outstanding:
         why = "its call has not returned in this process, and may still do it"
+    elif not why and _is_cut_short(turn, view):
+        why = _CUT_SHORT
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
     return False
 
@@ -103,7 +106,7 @@ def _is_same_other_side(effect: Effect[Any], view: EffectView) -> bool:
 
 
 async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
-    """Ask outside, and settle where the answer is final; else why it is not."""
+    """Ask outside, and settle where the answer is final; else why it is not. Raises Moved: somebody else said so."""
     effect = wish.effect
     assert isinstance(effect, Effect)
     said: Any = await ask_outside(turn, effect, view.request, view.intended.key)
@@ -114,6 +117,8 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
     if isinstance(said, NotLanded):
         if not _is_final(turn, wish, view):
             return _NOT_LANDED
+        if word_on(turn.host, turn.attempt, view) is not None:
+            raise Moved("post")  # it was said while the other side was asked, and goes before its "no"
         await settle(
             turn, wish, Answered("did_not_happen", None, DidNotHappen("the probe found nothing"), 0), found="probe"
         )
@@ -158,8 +163,14 @@ def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:
         return ""
     until = _lands_until(turn, wish, view)
     if until is None:
-        return f" for {effect.lands_within} once its sender is proven dead, which it is not"
+        told = f", and {_CUT_SHORT}" if _is_cut_short(turn, view) else ""
+        return f" for {effect.lands_within} once its sender is proven dead, which it is not{told}"
     return f" until {datetime_of(min(until, _DATED_MAX)):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _is_cut_short(turn: Turn, view: EffectView) -> bool:
+    """Whether it was cut short in this process. Whoever says what became of it is told that before."""
+    return view.intended.key in turn.host.lock.cut
 
 
 def _in_doubt(wish: Wish, view: EffectView, why: str) -> Parked:

@@ -162,6 +162,9 @@ async def _go(turn: Turn, wish: Wish) -> Any:
             await attempt.check_may_begin(wish.name)
         _check_not_too_often(turn, wish)
         permit = await cross(turn, wish)
+        if permit is None:
+            wish.is_sent_again, wish.times_sent_again = False, wish.times_sent_again - 1
+            continue
         assert isinstance(permit, Permit)
         told = await _call(turn, wish, effect, permit)
         if told is None:
@@ -249,21 +252,25 @@ def check_same(turn: Turn, effect: Outward[Any], name: str, data: bytes) -> None
     """After an intention, or a no, the request is what it is: code that would send another one is another code."""
     view, calls = turn.attempt.boundary.effects.get(name), turn.attempt.view.calls
     refused = calls[name].fact if name in calls else None
-    is_same = True
+    other = ""
     if view is not None:
-        is_same = view.request == data
+        other = "" if view.request == data else "another request"
     elif isinstance(refused, EffectRefused):
-        is_same = _is_refused(turn.attempt.boundary, effect, refused, data)
-    if not is_same:
-        turn.attempt.disagree((name,), (f"{name} with another request",))
+        other = _unrefused(turn.attempt.boundary, effect, refused, data)
+    if other:
+        turn.attempt.disagree((name,), (f"{name} with {other}",))
 
 
-def _is_refused(boundary: Boundary, effect: Outward[Any], refused: EffectRefused, data: bytes) -> bool:
-    """Whether a recorded no is one to this request: a person's to its matter, a conflict to its business key."""
+def _unrefused(boundary: Boundary, effect: Outward[Any], refused: EffectRefused, data: bytes) -> str:
+    """Why a recorded no is none to this call: a person's is to its matter, a conflict to its business key; "" if it is.
+
+    Of the business key only the digest is known, and another one follows from other code as well as from a request.
+    """
     if refused.ask:
         immaterial = immaterial_of(boundary.asked_for[refused.ask].question.needs)
-        return is_same_matter(boundary.asks[refused.ask].request, data, immaterial)
-    return business_digest(effect, msgspec.json.decode(data)) == refused.business
+        is_same = is_same_matter(boundary.asks[refused.ask].request, data, immaterial)
+        return "" if is_same else "another request"
+    return "" if business_digest(effect, msgspec.json.decode(data)) == refused.business else "another business key"
 
 
 def salt_of(turn: Turn, name: str) -> bytes:

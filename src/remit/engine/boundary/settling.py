@@ -14,6 +14,7 @@ import msgspec
 from remit.authority.witness import counts
 from remit.engine.boundary.port import Answered
 from remit.engine.boundary.question import is_shared
+from remit.engine.boundary.unneeded import unneeded
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import check_not_behind, look
@@ -22,7 +23,7 @@ from remit.engine.turn.posts import read_post
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.engine.turn.writer import Conditions
+from remit.engine.turn.writer import Conditions, Draft
 from remit.errors import Moved, RemitError
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.kinds import EffectSettled, ValueLost
@@ -52,15 +53,27 @@ async def settle(
 
 
 async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -> None:
-    """The settlement, with what the intention held and need not hold any more, in one commit."""
+    """The settlement, with what the intention held and need not hold any more, in one commit.
+
+    Raises Moved where a probe found nothing, and somebody posted meanwhile: they may have said that it happened.
+    """
     attempt = turn.attempt
-    marks = () if settled.state == "ok" else released(attempt.boundary.effects[wish.name])
+    void, marks = _ended(attempt, attempt.boundary.effects[wish.name], settled)
     draft = attempt.writer.draft(settled, name=wish.name, value=value)
-    if wish.is_committed and not marks:
+    post_head = attempt.post_head if settled.found == "probe" and settled.state == "did_not_happen" else None
+    if wish.is_committed and not marks and post_head is None:
         # Nothing can refuse it but the loss of the lease, and nobody cancels this task any more.
         await attempt.append_surely(draft)
     else:
-        await attempt.append_if([draft], Conditions(marks=marks), of="answer")
+        await attempt.append_if([*void, draft], Conditions(post_head=post_head, marks=marks), of="answer")
+
+
+def _ended(attempt: Attempt, view: EffectView, settled: EffectSettled) -> tuple[list[Draft], tuple[Mark, ...]]:
+    """What goes with a settlement: what the call held is given back, and nobody is asked about it any more."""
+    if settled.state == "did_not_happen":  # it is judged anew, and a question whether it may be sent stands
+        return [], released(view)
+    void, closed = unneeded(attempt, view.name)
+    return void, (*closed, *(() if settled.state == "ok" else released(view)))
 
 
 async def take_words(host: Host, attempt: Attempt) -> None:
@@ -94,9 +107,9 @@ async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:
     else:
         value = detail(f"{told.by} said so")
     settled = EffectSettled(found="person", item=told.item, state=told.fact.state)
-    marks = () if settled.state == "ok" else released(view)
+    void, marks = _ended(attempt, view, settled)
     conditions = Conditions(fence=host.standing.fence, post_head=attempt.post_head, marks=marks)
-    await attempt.append_if([attempt.writer.draft(settled, name=view.name, value=value)], conditions)
+    await attempt.append_if([*void, attempt.writer.draft(settled, name=view.name, value=value)], conditions)
     attempt.parking.wake()
     return True
 

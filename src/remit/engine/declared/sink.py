@@ -218,6 +218,7 @@ def effect(
         turn that proved that it is.
     business_key: field of the request that no two runs may use ("invoice"). version, connector: of what it talks to;
         an approval is bound to both. timeout: of one call; after it the effect is in doubt. A probe has thirty seconds.
+        An async function that is cut short leaves what it handed to a thread; a plain one has a thread that is known.
     Raises DeclarationRefused (`effect.doubt`, `.probe`, `.sink`, `.reversal`, `.parameters` ...), NotBuilt for `undo`.
     """
 

@@ -68,6 +68,9 @@ async def resolve(
                 else f"It holds the run until {dated(found.row.lease_until)}, and longer "
                 f"where it renews. Say it again when that is over, or `remit why {shlex.quote(run)}` calls it dead.",
             )
+        # A call that was cut short is none of these: a thread that it left may be at it, or never have been there, and
+        # nobody can know before this process ends. Holding everybody to that would keep every doubt of an async client
+        # that is over its time until a restart, which cuts others short. So they are told of it, and believed.
         if effect.intended.key in host.outstanding:
             raise Refused(
                 f"The call of {call!r} has not returned in this process; nothing was done.",

@@ -193,10 +193,15 @@ async def is_worked_at(host: Host, row: RunRow, *, now: int) -> bool:
 
 
 async def newly_dead(host: Host, view: RunView) -> tuple[str, ...]:
-    """Workers that left a call in doubt and are proven dead for the first time: what they sent lands from now on."""
+    """Workers that left a call in doubt and are proven dead for the first time: what they sent lands from now on.
+
+    But not one of this process whose call was cut short: what that left in a thread may not have been sent yet.
+    """
     left = [view.boundary.effects[name] for name in view.boundary.in_doubt]
+    maybe_at_it = {worker for effect in left for worker in host.lock.cut.get(effect.intended.key, ())}
     senders = {view.worker_of(attempt) for effect in left for attempt in effect.attempts}
-    unknown = sorted(sender for sender in senders - {host.worker, *view.dead} if sender is not None)
+    senders -= {host.worker, *view.dead, *maybe_at_it}
+    unknown = sorted(sender for sender in senders if sender is not None)
     return tuple([sender for sender in unknown if await is_holder_dead(host, sender)])
 
 
