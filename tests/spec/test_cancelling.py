@@ -334,6 +334,7 @@ async def test_who_asks_for_the_end_and_goes_away_at_whatever_moment_holds_nothi
             asked.cancel()
             with suppress(asyncio.CancelledError):
                 await asked
+            await rt.start(waiting, id=f"behind {run}")  # a claim that nobody waited for is before it
             assert (await other.read(run)).row.worker is None, hops
 
 
@@ -364,4 +365,32 @@ async def test_who_is_told_that_a_run_is_worked_at_is_heard_though_its_caller_we
             await asyncio.wait(rt._ready().outlasting.values())
         told = await other.wait("r", timeout=5)
     assert (told.status, told.reason) == ("cancelled", "user:ann cancelled it: wrong payee. Done before: pay.")
+    assert till.times == [1]
+
+
+async def test_who_is_heard_by_a_turn_that_its_caller_left_is_heard(storage: Storage):  # proves: RUN-14, RUN-15
+    """Its flow still tidies up, so the turn hears of the wish, and could stop nothing any more."""
+    till, is_tidying, is_tidy = Till(), asyncio.Event(), asyncio.Event()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        try:
+            await run.effect(pay, Order())
+        finally:
+            is_tidying.set()
+            await is_tidy.wait()
+
+    async with storage.open() as rt:
+        task = asyncio.ensure_future(rt.run(flow, id="r"))
+        await till.is_held.wait()
+        task.cancel()
+        await is_tidying.wait()
+        assert (await rt.cancel("r", by=ANN)).status == "running"
+        is_tidy.set()
+        till.let_go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await rt.show("r")).view.status == "cancelled"
     assert till.times == [1]

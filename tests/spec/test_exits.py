@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
@@ -149,11 +149,15 @@ async def become_of(rt: remit.Runtime, place: str, leave: Leave) -> None:
     await till.is_held.wait()
     leaving = Places(leave).flows[place]
     if place in FAILS:
-        with pytest.raises(remit.StepError, match=f"it raised {'SystemExit 3' if leave is exits else 'Keyboard'}"):
+        said = f"it raised {'SystemExit 3' if leave is exits else 'Keyboard'}"
+        with pytest.raises(remit.StepError, match=said) as failed:
             await rt.run(leaving, id="r")
+        assert failed.value.name == (place.replace(" ", "_") if "step" in place else "leaving")
         assert (await rt.why("r")).status == "waiting"
     else:
-        assert (await rt.run(leaving, id="r")).status == ("in_doubt" if place in IN_DOUBT else "waiting")
+        told = await rt.run(leaving, id="r")
+        assert told.status == ("in_doubt" if place in IN_DOUBT else "waiting")
+        assert "it raised RuntimeError" in told.reason or "effect" not in place
     till.let_go.set()
     assert (await other).value == 1
 
@@ -210,18 +214,46 @@ async def test_a_step_that_exits_has_failed_whatever_waits_for_it(around: Around
         assert (await rt.check("r", flow)).fit == "compatible"
 
 
+async def test_a_loser_that_exits_when_it_is_let_go_ends_nothing(storage: Storage):  # proves: RUN-2, RUN-8
+    @remit.step
+    async def quick() -> str:
+        return "quick"
+
+    async def leaving() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            exits()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> str:
+        return str(await run.first(run.step(quick), leaving()))
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).value == "quick"
+
+
+@pytest.fixture(params=["at the second", "at once"])
+def interrupted(request: pytest.FixtureRequest) -> Iterator[None]:
+    """`asyncio.run` cancels at the first Ctrl-C, of which code that computes hears nothing; others raise at once."""
+    before = signal.getsignal(signal.SIGINT)
+    if request.param == "at once":
+        signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupted")
 @pytest.mark.parametrize("place", IN_THE_LOOP)
 def test_ctrl_c_ends_the_program_whatever_code_it_meets(place: str, database: Storage):  # proves: RUN-5, FX-2
-    """`asyncio.run` cancels at the first one, of which code that computes hears nothing; at the second it raises."""
-
-    def pressed_twice() -> NoReturn:
+    def press() -> NoReturn:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
         raise AssertionError("nobody pressed anything")
 
     async def go() -> None:
         async with database.open() as rt:
-            await rt.run(Places(pressed_twice).flows[place], id="r")
+            await rt.run(Places(press).flows[place], id="r")
 
     async def look() -> None:
         async with database.open() as rt:

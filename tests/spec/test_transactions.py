@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -334,6 +335,28 @@ def test_what_would_end_the_writer_rolls_back_like_any_failure(ends: type[BaseEx
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, go()).result()
+
+
+def test_ctrl_c_in_a_transaction_ends_the_program(database: Storage):  # proves: FX-6
+    def press(_: Booking) -> None:
+        signal.raise_signal(signal.SIGINT)
+        raise OSError("a thread hears nothing of it")
+
+    async def go() -> None:
+        async with database.open() as rt:
+            await rt.run(flow_of(ledger_of(database.kind, press)), 5, id="r")
+
+    async def look() -> None:
+        async with database.open() as rt:
+            assert await booked(rt, database.kind) == 0
+
+    before = signal.signal(signal.SIGINT, lambda number, frame: signal.default_int_handler(number, frame))
+    try:
+        with pytest.raises(KeyboardInterrupt):  # at once, where `asyncio.run` has no handler of its own
+            asyncio.run(go())
+    finally:
+        signal.signal(signal.SIGINT, before)
+    asyncio.run(look())
 
 
 async def test_a_transaction_that_asks_the_runtime_is_refused_and_holds_nobody_up(tmp_path: Any):  # proves: FX-6

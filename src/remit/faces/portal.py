@@ -35,7 +35,7 @@ class Portal:
         """Run `work` in the portal's loop and wait for it.
 
         An interrupt of the caller cancels the work, and is raised when that has ended: a payment that is under way is
-        seen through. A second interrupt cancels it again, and nobody waits for it any more.
+        seen through. Who interrupts again does not wait: it goes on behind, while the loop does.
         """
         if os.getpid() != self._pid:
             work.close()  # its loop's thread stayed with the parent: waiting for it would never end
@@ -79,15 +79,10 @@ class _Called(Generic[T]):
         loop.call_soon_threadsafe(self._begin)
 
     def stop(self) -> None:
-        """Cancel it and wait until it has ended, from the thread that called; interrupted again, cancel it again."""
-        if self.answer.done():
-            return
-        try:
+        """Cancel it and wait until it has ended, from the thread that called. Interrupted again, it goes on behind."""
+        if not self.answer.done():
             self._loop.call_soon_threadsafe(self._cancel)
             wait([self.answer])
-        except BaseException:
-            self._loop.call_soon_threadsafe(self._cancel)
-            raise
 
     def _begin(self) -> None:
         self._task = self._loop.create_task(self._work)

@@ -42,8 +42,13 @@ def times_cancelled() -> int:
 
     0 in a thread of its own, which nobody cancels.
     """
-    try:
-        task = asyncio.current_task()
-    except RuntimeError:
-        return 0
+    task = calling_task()
     return 0 if task is None else task.cancelling()
+
+
+def calling_task() -> asyncio.Task[Any] | None:
+    """The asyncio task that calls. None in a thread of its own, and where a loop that stopped cancels what it left."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        return None

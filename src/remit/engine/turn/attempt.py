@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
+from remit.engine.turn.apart import calling_task
 from remit.engine.turn.closing import MISFITS, AttemptClosed
 from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
 from remit.engine.turn.halt import Ended, Halt, Parked
@@ -354,7 +355,7 @@ class Attempt:
         for task, wish in self.in_flight.items():
             # Nothing of it is outside, or nothing can be written of it; and whoever it asks may never answer.
             is_idle = not self.is_outside(wish) if self.closed_by is None else not wish.is_committed
-            if is_idle and task is not asyncio.current_task():
+            if is_idle and task is not calling_task():
                 task.cancel()
 
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
