@@ -83,6 +83,7 @@ AROUND = {
     ("engine/runs/claim_and_run.py", "claim_and_run"),
     ("engine/runs/invoke.py", "call_flow"),
     ("engine/turn/exits.py", "begun"),
+    ("engine/turn/apart.py", "calling_task"),
     ("engine/turn/apart.py", "times_cancelled"),
 }
 
