@@ -299,6 +299,8 @@ async def test_the_question_whether_it_may_be_sent_again_ends_with_its_doubt(
         assert [each.call for each in await rt.inbox()] == ["later"]
         asked = (await rt.show("r")).view.boundary.asks[ask.id]
         assert (asked.state, asked.voided) == ("void", ["approval.not_needed"])
+        row = await rt._store.read_ask("default", ask.id)
+        assert row is not None and not row.is_open
         with pytest.raises(remit.Refused) as refused:
             await rt.decide(ask.id, "approve", by=DORA, seen=ask.version)
         assert refused.value.code == ("approval.decided" if said else "approval.void")
