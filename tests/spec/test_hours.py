@@ -75,6 +75,28 @@ async def test_a_clock_set_back_revives_neither_an_approval_nor_a_ceiling(storag
     assert till.times == [1]
 
 
+@pytest.mark.parametrize("wrote", ["an opening", "a word", "a grant", "nothing"])
+async def test_whatever_this_process_wrote_expires_what_was_over_by_then(
+    wrote: str, storage: Storage
+):  # proves: GATE-4, APR-2
+    """An entry states the time, whoever wrote it: a yes that was over by it does not count again."""
+    clock, office, till = MovedClock(), Office(), Till()
+    async with storage.open(clock=clock) as rt:
+        await office.go(await staffed(rt))
+        await answer(rt)
+        await rt.start(daily(till), id="posted")
+        clock.move(timedelta(days=4))
+        if wrote == "an opening":
+            await rt.start(daily(till), id="other")
+        if wrote == "a word":
+            await rt.cancel("posted", by=ROOT)
+        if wrote == "a grant":
+            await rt.grant("user:new", "clerk", by=ROOT)
+        clock.move(timedelta(days=-4))
+        outcome = await office.go(rt)
+        assert (outcome.status, len(office.sent)) == (("completed", 1) if wrote == "nothing" else ("waiting", 0))
+
+
 async def test_a_worker_behind_the_store_takes_no_expired_yes(database: Storage):  # proves: GATE-4, APR-6
     office = Office(remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=2))))
     async with database.open() as rt:

@@ -74,10 +74,13 @@ async def _posted(host: Host, run: str, *, by: str, write: Callable[[Found], Let
             check_not_behind(host, found.view)
         letter = write(found)
         fence = host.standing.fence if is_fenced else None
+        # A clock that was set back must not make an answer older than its question.
+        at = max(host.clock.latest(), found.view.last_at)
         try:
-            await host.store.append(_unit(host, found, letter, by=by, fence=fence))
+            await host.store.append(_unit(found, letter, by=by, at=at, fence=fence))
         except (LeaseLost, Moved):
             continue  # somebody posted, the run ended, or the directory moved: look again
+        host.clock.note(at)
         return found
     raise StoreUnavailable(f"Nothing was written: run {run!r} moved {TRIES} times in between.")
 
@@ -93,12 +96,10 @@ def _check_open(found: Found) -> None:
         )
 
 
-def _unit(host: Host, found: Found, letter: Letter, *, by: str, fence: Fence | None) -> Unit:
+def _unit(found: Found, letter: Letter, *, by: str, at: int, fence: Fence | None) -> Unit:
     row = found.row
     pen = Pen(found.view.identity, lane="post", by=by, epoch=0, head=row.post_head, seq=row.post_seq)
     kind, body = type(letter.fact).__name__, kinds.write(letter.fact)
-    # A clock that was set back must not make an answer older than its question.
-    at = max(host.clock.latest(), found.view.last_at)
     entry = pen.seal(kind, body, at=at, value=(draw_salt(), letter.value))
     return Unit(row.run_key, "post", row.post_head, pen.head, pen.seq, [entry], None, fence=fence, marks=letter.marks)
 

@@ -97,6 +97,7 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
             continue
         if row is None:
             return None
+        host.clock.note(now)
         if is_held:
             if (row.epoch, row.worker) != (1, host.worker):
                 return None  # it was made, but its answer was lost until others took it up: the lease is not ours

@@ -18,7 +18,7 @@ from remit.engine.process.outcome import detail
 from remit.engine.process.salt import draw_salt
 from remit.errors import LeaseLost, Refused, StoreUnavailable, Tampered
 from remit.facts import chain, kinds
-from remit.facts.entry import Identity, Pen
+from remit.facts.entry import HEADER, Identity, Pen
 from remit.facts.fact import Fact
 from remit.facts.kinds import RunOpened
 from remit.facts.machine import FORMS, Status
@@ -57,9 +57,11 @@ async def append_behind(host: Host, journal: str, make: Callable[[RunRow], Await
             if unit is None:
                 continue
             try:
-                return await host.store.append(unit)
+                await host.store.append(unit)
             except LeaseLost:
                 continue  # another process was faster
+            host.clock.note(max(HEADER.read_own(entry.header).at for entry in unit.entries))
+            return
     raise StoreUnavailable(f"Nothing was written to {journal!r}: others wrote {TRIES} times in between.")
 
 
