@@ -10,6 +10,7 @@ import pytest
 
 import remit
 from remit.clock import SystemClock
+from remit.engine.process import incidents
 from remit.engine.process.hours import JUMP_US, Hours
 from remit.store.protocol import Peek
 from tests.spec.conftest import Storage
@@ -75,7 +76,7 @@ async def test_a_clock_set_back_revives_neither_an_approval_nor_a_ceiling(storag
     assert till.times == [1]
 
 
-@pytest.mark.parametrize("wrote", ["an opening", "a word", "a grant", "nothing"])
+@pytest.mark.parametrize("wrote", ["an opening", "a word", "an incident", "nothing"])
 async def test_whatever_this_process_wrote_expires_what_was_over_by_then(
     wrote: str, storage: Storage
 ):  # proves: GATE-4, APR-2
@@ -84,14 +85,15 @@ async def test_whatever_this_process_wrote_expires_what_was_over_by_then(
     async with storage.open(clock=clock) as rt:
         await office.go(await staffed(rt))
         await answer(rt)
-        await rt.start(daily(till), id="posted")
+        till.next(LOST)
+        await rt.run(paying(till.effect()), id="lost")
         clock.move(timedelta(days=4))
         if wrote == "an opening":
             await rt.start(daily(till), id="other")
         if wrote == "a word":
-            await rt.cancel("posted", by=ROOT)
-        if wrote == "a grant":
-            await rt.grant("user:new", "clerk", by=ROOT)
+            await rt.resolve("lost", "pay", "did_not_happen", by=ROOT, evidence="the till is empty")
+        if wrote == "an incident":
+            await incidents.quarantine(rt._ready(), (await rt.read("lost")).row, remit.Tampered("an edit"))
         clock.move(timedelta(days=-4))
         outcome = await office.go(rt)
         assert (outcome.status, len(office.sent)) == (("completed", 1) if wrote == "nothing" else ("waiting", 0))
