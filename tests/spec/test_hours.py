@@ -91,7 +91,7 @@ async def test_whatever_this_process_wrote_expires_what_was_over_by_then(
         if wrote == "an opening":
             await rt.start(daily(till), id="other")
         if wrote == "a word":
-            await rt.resolve("lost", "pay", "did_not_happen", by=ROOT, evidence="the till is empty")
+            await rt.resolve("lost", "pay", "did_not_happen", by=DORA, evidence="the till is empty")
         if wrote == "an incident":
             await incidents.quarantine(rt._ready(), (await rt.read("lost")).row, remit.Tampered("an edit"))
         clock.move(timedelta(days=-4))
