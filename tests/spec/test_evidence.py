@@ -16,7 +16,7 @@ from tests.spec.conftest import Storage
 from tests.support.clock import START, MovedClock
 from tests.support.office import BY_DIRECTOR, WINDOW, Office, answer, asked, judged, staffed, voided
 
-HOUR = timedelta(hours=1)
+HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 RUN = "r"
 RESTS_ON_QUOTE = remit.Rule(evidence={"quote"})
 
@@ -290,6 +290,32 @@ async def test_who_is_asked_sees_until_when_the_contract_lets_evidence_count(sto
         await rt.run(desk.flow(purchase), id=RUN)
         (shown,) = (await asked(rt)).evidence
         assert shown.until - shown.as_of == HOUR // timedelta(microseconds=1)
+
+
+async def test_what_is_taken_again_is_as_old_as_the_asking_for_it(storage: Storage):  # proves: GATE-2
+    clock, desk = MovedClock(), Desk()
+    asked_at: list[int] = []
+
+    async def fetch() -> int:
+        asked_at.append(clock.now())
+        clock.move(6 * SECOND)  # the answer takes its time, and was true when it was asked for
+        return 1
+
+    @remit.step
+    async def work() -> None:
+        clock.move(6 * SECOND)
+
+    async def purchase(run: remit.Run) -> Any:
+        run.evidence("quote", 1, as_of=START - HOUR, fresh_for=10 * SECOND, again=fetch)
+        first = await run.effect(desk.pay, 1)
+        await run.step(work)
+        return [first, await run.effect(desk.pay, 2)]
+
+    async with storage.open(clock=clock) as rt:
+        assert (await rt.run(desk.flow(purchase), id=RUN)).value == ["paid 1", "paid 2"]
+        assert len(asked_at) == 2
+        (quoted,) = (await rt.show(RUN)).view.boundary.evidence.values()
+        assert quoted.fact.as_of == asked_at[-1]
 
 
 async def test_a_statement_that_is_refused_leaves_the_one_before_it(storage: Storage):  # proves: GATE-2

@@ -180,6 +180,8 @@ class Watch:
         span = Span(law.tick(), NEVER)
         if kind == "EffectIntended":
             key, order = json.loads(entry.body)["key"], json.loads(entry.value)
+            if at in law.calls and all(sent.wrote.over == NEVER for sent in law.calls[at].sendings):
+                del law.calls[at]  # it was never written, and under the salt of another turn it has another key
             call = law.calls.setdefault(at, Call(*at, key, order))
             law.must((call.key, call.order) == (key, order), f"{at} is intended as another payment: {order}")
             self._outside.by_key[key] = call

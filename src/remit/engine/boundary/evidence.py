@@ -100,13 +100,13 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         until = evidence_until(rules, name, view.fact.as_of, view.fact.until)
         if view.epoch == attempt.lease.epoch and attempt.writer.now() <= until:
             continue
+        now = attempt.writer.now()  # since then it is so: the answer takes its time, and may be as old as the question
         data = await heard(partial(_fetched, turn, fetcher, name))
         if isinstance(data, BaseException):
             # Whatever it raised: what can't be read counts for nothing, and the question says why.
             turn.unreadable[view.call] = type_name(data)
             continue
         turn.unreadable.pop(view.call, None)
-        now = attempt.writer.now()
         until = min(now + view.fact.until - view.fact.as_of, INTEGER_MAX)
         fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=until)
         draft = attempt.writer.draft(fact, name=view.call, value=data, salt=view.salt)
