@@ -434,7 +434,7 @@ async def test_hot_statements_are_planned_for_a_full_table_while_it_is_empty(sto
     head = (1, b"", b"", 1, 1)
     keys, none = "{}", list[Any]()
     ends, entries = (keys, none, none, keys), (keys, keys, none, none, none, none)
-    append = (*ends, keys, none, none, keys, None, *entries, keys, keys, keys, keys)
+    append = (*ends, keys, none, none, keys, None, *entries, keys, keys, none)
     for name, values in {
         "append": append,
         "append_told": (*append, keys, none, none),
