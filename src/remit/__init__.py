@@ -1,5 +1,6 @@
 """Remit: durable execution that does not confuse *can continue* with *may continue*."""
 
+import remit.forks  # noqa: F401  (before anybody forks: what is open then is known only then)
 from remit.authority.contract import Contract
 from remit.authority.difference import Change, Difference
 from remit.authority.directory import Authority

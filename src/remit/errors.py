@@ -317,7 +317,9 @@ class StoreClosed(StoreError):
     hint = "Open the store again, in the process and the event loop that use it."
 
 
-FORKED_HINT = "Start the process with `spawn` instead of `fork`, or fork it before the store is opened."  # store.forked
+FORKED_HINT = (
+    "Start the process with `spawn` instead of `fork`, or fork it before anything opens the store."  # store.forked
+)
 
 
 class LoadError(StoreUnavailable):

@@ -114,6 +114,84 @@ def test_a_connection_of_the_application_s_own_counts_as_well(path: Path):  # pr
     assert in_child(lambda: opened(path)) == "completed"
 
 
+PREFORK = """
+import os, sys, threading
+from pathlib import Path
+import apsw, sqlite3
+import remit
+from tests.spec.test_sqlite_forks import in_child, opened
+
+path = Path(sys.argv[1])
+assert "remit.store.sqlite.forks" not in sys.modules  # the server has opened nothing of Remit's
+{setup}
+print({ask})
+"""
+OWN = "own = apsw.Connection(str(path)); own.execute('SELECT count(*) FROM sqlite_schema').get"
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        OWN,  # as the guarantees tell an application to open it
+        "own = apsw.Connection(str(path)); own.execute('CREATE TABLE customer (name)')",
+        f"{OWN}; path = path.rename(path.with_name('moved.db'))",
+        "own = sqlite3.connect(path); own.execute('SELECT count(*) FROM sqlite_schema').fetchone()",
+    ],
+)
+def test_a_server_that_opens_its_tables_before_it_forks_is_heard_of(path: Path, setup: str):  # proves: OWN-8
+    """`import remit` alone is what the worker's guard rests on: it had been imported with the store, in the child."""
+    assert opened(path) == "completed"
+
+    assert ran(path, setup, "in_child(lambda: opened(path))") == "store.forked"
+
+
+def test_a_connection_older_than_the_guard_is_heard_of(path: Path):  # proves: OWN-8
+    """The application's own was there first, its file has another name by now, and its descriptors can't be listed."""
+    assert opened(path) == "completed"
+    setup = f"{OWN}; assert opened(path) == 'completed'; path = path.rename(path.with_name('moved.db'))"
+    unlisted = "import remit.forks; remit.forks._DESCRIPTORS = ()"
+
+    assert ran(path, f"{unlisted}; {setup}", "in_child(lambda: opened(path))") == "store.forked"
+    assert ran(path.with_name("moved.db"), f"{unlisted}; {OWN}", "in_child(lambda: opened(path))") == "store.forked"
+
+
+def test_a_thread_that_forks_inherits_what_the_others_have_open(path: Path):  # proves: OWN-8
+    assert opened(path) == "completed"
+    setup = f"{OWN}; told = []; act = lambda: told.append(in_child(lambda: opened(path)))"
+    thread = "forker = threading.Thread(target=act); forker.start(); forker.join()"
+
+    assert ran(path, f"{setup}; {thread}", "told[0]") == "store.forked"
+
+
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_a_fork_that_python_was_not_told_of_is_found_by_the_process(path: Path, is_imported: bool):  # proves: OWN-8
+    """Code in C forks without running a hook."""
+    assert opened(path) == "completed"
+    unheard = "import ctypes; os.fork = ctypes.PyDLL(None).fork"
+    imported = "import remit.store.sqlite.forks; " if is_imported else ""
+
+    assert ran(path, f"{imported}{OWN}; {unheard}", "in_child(lambda: opened(path))") == "store.forked"
+
+
+def test_a_server_that_closed_its_tables_before_it_forks_keeps_nobody_out(path: Path):  # proves: OWN-8
+    assert opened(path) == "completed"
+
+    assert ran(path, f"{OWN}; own.close()", "in_child(lambda: opened(path))") == "completed"
+
+
+def ran(path: Path, setup: str, ask: str) -> str:
+    """What a process of its own tells, which has imported Remit and no store when `setup` begins."""
+    code = PREFORK.format(setup=setup, ask=ask)
+    process = subprocess.run(
+        [sys.executable, "-W", "ignore:.*fork:DeprecationWarning", "-c", code, str(path)],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
+
+
 def executed(path: Path) -> str:
     code = f"from pathlib import Path; from {__name__} import opened; print(opened(Path({str(path)!r})))"
     root = Path(__file__).parents[2]
