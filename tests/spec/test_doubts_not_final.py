@@ -14,6 +14,7 @@ import remit
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import ROOT
+from tests.support.process import process
 from tests.support.till import OPEN, Order, Receipt, Till, find_out, kinds_of, paying
 
 LOST = ConnectionError("no answer")
@@ -163,9 +164,10 @@ async def test_the_time_to_land_is_counted_from_when_the_sender_was_proven_dead(
     till = Till()
     till.next(LOST)
     flow = paying(till.effect(doubt="probe", lands_within=MINUTE))
-    async with database.open(clock=clock) as rt:
-        outcome = await rt.run(flow, id="r")
-        assert outcome.status == "in_doubt" and "is proven dead, which it is not" in outcome.reason
+    with process():
+        async with database.open(clock=clock) as rt:
+            outcome = await rt.run(flow, id="r")
+            assert "once its sender is proven dead, which it is not before this process has ended" in outcome.reason
     clock.move(timedelta(hours=1))
     for _ in range(2):
         async with database.open(clock=clock) as rt:
@@ -184,18 +186,21 @@ async def test_each_who_was_to_send_it_has_to_be_dead(database: Storage, clock: 
     till = Till()
     till.next(LOST, LOST)
     flow = paying(till.effect(lands_within=MINUTE, **DEDUPES))
-    async with database.open(clock=clock) as alive:
-        till.probe_says = LOST
-        assert (await alive.run(flow, id="r")).status == "in_doubt"
-        till.probe_says = None
-        async with database.open(clock=clock) as dies:
-            assert (await dies.run(flow, id="r")).status == "in_doubt"
-        assert len(till.arrived) == 2
-        async with database.open(clock=clock) as rt:
-            await rt.cancel("r", by=ROOT, reason="the wrong supplier")
-            for _ in range(2):
-                assert (await rt.run(flow, id="r")).status == "in_doubt"
-                clock.move(timedelta(hours=1))
+    with process():
+        async with database.open(clock=clock) as alive:
+            till.probe_says = LOST
+            assert (await alive.run(flow, id="r")).status == "in_doubt"
+            till.probe_says = None
+            with process():
+                async with database.open(clock=clock) as dies:
+                    assert (await dies.run(flow, id="r")).status == "in_doubt"
+            assert len(till.arrived) == 2
+            with process():
+                async with database.open(clock=clock) as rt:
+                    await rt.cancel("r", by=ROOT, reason="the wrong supplier")
+                    for _ in range(2):
+                        assert (await rt.run(flow, id="r")).status == "in_doubt"
+                        clock.move(timedelta(hours=1))
     async with database.open(clock=clock) as rt:
         assert (await rt.run(flow, id="r")).status == "in_doubt"
         clock.move(MINUTE + timedelta(microseconds=1))
@@ -211,9 +216,10 @@ async def test_a_death_is_written_down_where_nothing_else_is_new(
     till.next(LOST)
     till.probe_says = OSError("the bank's query is down")
     flow = paying(till.effect(doubt="probe", lands_within=MINUTE))
-    async with database.open(clock=clock) as rt:
-        await rt.run(flow, id="r")
-        known = await rt.run(flow, id="r")
+    with process():
+        async with database.open(clock=clock) as rt:
+            await rt.run(flow, id="r")
+            known = await rt.run(flow, id="r")
     for entries in (2, 0):
         before = await kinds_of_stored(database, "r")
         async with database.open(clock=clock) as rt:
@@ -223,6 +229,60 @@ async def test_a_death_is_written_down_where_nothing_else_is_new(
     till.probe_says = None
     async with database.open(clock=clock) as rt:
         assert (await rt.run(flow, id="r")).value == [100]
+
+
+async def test_what_lands_while_the_other_side_answers_is_not_in_its_answer(
+    database: Storage, clock: MovedClock
+):  # proves: FX-2
+    """It looked within the time in which what was sent may land, and says so when that is over."""
+    till = Till()
+
+    async def find_slowly(order: Order, *, key: str) -> Any:
+        said = await till.probe(order, key=key)
+        if len(till.probed) == 2:
+            till.pay(key, order)  # after it looked
+            clock.move(2 * MINUTE)
+        return said
+
+    till.next(LOST)
+    flow = paying(till.effect(doubt="probe", probe=find_slowly, lands_within=MINUTE))
+    with process():
+        async with database.open(clock=clock) as rt:
+            assert (await rt.run(flow, id="r")).status == "in_doubt"
+    async with database.open(clock=clock, lease_ms=600_000) as rt:
+        outcome = await rt.run(flow, id="r")
+        assert outcome.status == "in_doubt" and "may still land until" in outcome.reason
+        assert (await rt.run(flow, id="r")).value == [100]
+    assert (len(till.arrived), till.times) == (1, [1])
+
+
+async def test_a_call_that_returns_while_the_other_side_answers_may_have_landed_since(
+    storage: Storage,
+):  # proves: FX-2, FX-9
+    let_go, paid = threading.Event(), list[str]()
+
+    async def find(order: Order, *, key: str, epoch: int) -> Any:
+        is_there = key in paid
+        if not let_go.is_set() and epoch > 1:
+            let_go.set()
+            while rt._ready().outstanding:
+                await asyncio.sleep(0.005)
+        return remit.Landed(Receipt(number=1, amount=order.amount)) if is_there else remit.NotLanded()
+
+    @remit.effect(doubt="probe", probe=find, sink="fences", timeout=timedelta(milliseconds=50))
+    def pay(order: Order, *, key: str, epoch: int) -> Receipt:
+        assert let_go.wait(30)
+        paid.append(key)
+        return Receipt(number=1, amount=order.amount)
+
+    async with storage.open() as rt:
+        try:
+            for _ in range(2):
+                assert (await rt.run(paying(pay), id="r")).status == "in_doubt"
+        finally:
+            let_go.set()
+        assert (await rt.run(paying(pay), id="r")).value == [100]
+    assert len(paid) == 1
 
 
 async def kinds_of_stored(storage: Storage, run: str) -> list[str]:

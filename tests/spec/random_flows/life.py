@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,6 +27,7 @@ from tests.spec.stateful.model import ENDS, Tale, read_tale
 from tests.spec.stateful.world import FAULTS, Crash, Fault, Mortal
 from tests.support.clock import MovedClock
 from tests.support.office import BUYER, DORA, ROOT
+from tests.support.process import process
 
 TURN_SECONDS = 20
 TURNS_TO_END = 14
@@ -65,6 +66,7 @@ class Life:
         self.misfits: set[str] = set()  # runs whose code is said not to fit what it did
         self.errors: dict[str, str] = {}  # by run: the call whose failure left its flow in its last turn
         self.number = 0
+        self.alive = ExitStack()  # until the process dies
         self.outside.on_intended = self._on_intended
         self.played = 0
 
@@ -84,6 +86,7 @@ class Life:
 
     async def open(self) -> None:
         self.number += 1
+        self.alive.enter_context(process())
         self.process = Process(self.number, asyncio.get_running_loop())
         self.mortal = Mortal(Witness(self.place(self.clock), self.outside))
         self.rt = remit.open(self.mortal, clock=self.clock, lease_ms=LEASE_MS)
@@ -95,6 +98,7 @@ class Life:
         self.process.is_dead = self.mortal.is_dead = True
         await _end_all()
         await self.rt.close()
+        self.alive.close()
         await self.open()
 
     async def begin(self) -> None:
@@ -253,6 +257,7 @@ class Life:
             await self._live()
         finally:
             await self.rt.close()
+            self.alive.close()
 
     async def _live(self) -> None:
         for _ in range(self.rng.randint(2, 7)):

@@ -6,8 +6,8 @@
     ask                 the run waits for a person
 
 "It did not land" ends a doubt only where that is final: the other side fences and the probe raised
-the fence above the first request; or the worker that sent it is proven dead, and the time is over
-in which what it sent may still land. Where the other side deduplicates it is leave to send again,
+the fence above the first request; or the process that sent it is proven dead, and the time was over
+in which what it sent may still land, before the probe was asked. Where the other side deduplicates it is leave to send again,
 and no more: a late first request does nothing beside a second under this key, and may well land
 where no second one follows. Otherwise a person decides. Never is a second call made in silence.
 """
@@ -32,7 +32,6 @@ from remit.facts.calls import EffectView
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
 
 _DATED_MAX = 253_402_300_799_000_000  # the end of the year 9999
-_CUT_SHORT = "it was cut short, and a thread that it had handed its call to may still do it"
 _NOT_LANDED = "the probe found nothing, but what was sent may still land"
 
 
@@ -64,8 +63,6 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         why = f"{told.by} said what became of it, and lost the right to say so since: it has to be said anew"
     if view.intended.key in turn.host.outstanding:
         why = "its call has not returned in this process, and may still do it"
-    elif not why and _is_cut_short(turn, view):
-        why = _CUT_SHORT
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
     return False
 
@@ -109,13 +106,14 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
     """Ask outside, and settle where the answer is final; else why it is not. Raises Moved: somebody else said so."""
     effect = wish.effect
     assert isinstance(effect, Effect)
+    is_final = _is_final(turn, wish, view)  # before it is asked: what landed while the answer came is not in it
     said: Any = await ask_outside(turn, effect, view.request, view.intended.key)
     if isinstance(said, Landed):
         await settle(turn, wish, Answered("ok", said.outcome, None, 0), found="probe")
         turn.attempt.parking.wake()
         return ""
     if isinstance(said, NotLanded):
-        if not _is_final(turn, wish, view):
+        if not is_final:
             return _NOT_LANDED
         if word_on(turn.host, turn.attempt, view) is not None:
             raise Moved("post")  # it was said while the other side was asked, and goes before its "no"
@@ -163,14 +161,11 @@ def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:
         return ""
     until = _lands_until(turn, wish, view)
     if until is None:
-        told = f", and {_CUT_SHORT}" if _is_cut_short(turn, view) else ""
+        known, here = turn.attempt.view, turn.host
+        is_here = any(here.lock.has(known.worker_of(attempt) or here.worker) for attempt in view.attempts)
+        told = " before this process has ended" if is_here else ""
         return f" for {effect.lands_within} once its sender is proven dead, which it is not{told}"
     return f" until {datetime_of(min(until, _DATED_MAX)):%Y-%m-%d %H:%M:%S} UTC"
-
-
-def _is_cut_short(turn: Turn, view: EffectView) -> bool:
-    """Whether it was cut short in this process. Whoever says what became of it is told that before."""
-    return view.intended.key in turn.host.lock.cut
 
 
 def _in_doubt(wish: Wish, view: EffectView, why: str) -> Parked:

@@ -60,12 +60,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         limit = None if effect.timeout is None else effect.timeout.total_seconds()
         if not effect.callee.is_async:
             begin = _Beginning(turn, permit, _noted(turn, permit))  # its thread outlives a call given up
-        try:
-            outcome = await _called(turn, effect.callee, request, permit.key, limit, begin)
-        except BaseException as exc:
-            if (begin is None or begin.is_awaited) and _is_cut_short(exc):
-                turn.host.lock.cut_short(turn.host.me.worker, permit.key)
-            raise
+        outcome = await _called(turn, effect.callee, request, permit.key, limit, begin)
     except DidNotHappen as exc:
         if begin is not None and begin.give_up():
             return _overdue(turn, permit) or _unsent(f"{permit.name} waited for a thread until its run was lost")
@@ -105,7 +100,6 @@ class _Beginning:
     def __init__(self, turn: Turn, permit: Permit, has_returned: Callable[[], None]) -> None:
         self._turn, self._permit, self.has_returned = turn, permit, has_returned
         self._deciding = threading.Lock()
-        self.is_awaited = False  # it returned something to wait for, which no thread of Remit's is at
         self._has_begun = self._is_given_up = False
 
     def begin(self) -> None:
@@ -175,31 +169,7 @@ async def _called(
         if begin is not None and not _is_held(turn):
             outcome.close()
             raise RuntimeError("the run was lost, or its runtime closed, before this was awaited")
-        if begin is not None:
-            begin.is_awaited = True
         return await outcome
-
-
-def _is_cut_short(exc: BaseException) -> bool:
-    """Whether it may have left something at work: it was stopped, or stopped waiting, and says nothing of what it sent.
-
-    What follows from that is such an end too, whatever it is called.
-    """
-    if isinstance(exc, DidNotHappen | Declined):
-        return False
-    seen: list[BaseException] = []
-    queue: list[BaseException | None] = [exc]
-    while queue:
-        error = queue.pop()
-        if error is None or any(error is each for each in seen):
-            continue
-        if isinstance(error, TimeoutError) or not isinstance(error, Exception):
-            return True
-        seen.append(error)
-        queue += [error.__cause__, error.__context__]
-        if isinstance(error, BaseExceptionGroup):
-            queue += error.exceptions
-    return False
 
 
 def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:

@@ -68,9 +68,9 @@ async def resolve(
                 else f"It holds the run until {dated(found.row.lease_until)}, and longer "
                 f"where it renews. Say it again when that is over, or `remit why {shlex.quote(run)}` calls it dead.",
             )
-        # A call that was cut short is none of these: a thread that it left may be at it, or never have been there, and
-        # nobody can know before this process ends. Holding everybody to that would keep every doubt of an async client
-        # that is over its time until a restart, which cuts others short. So they are told of it, and believed.
+        # A call that ended may have left it to a thread of its client's, or not: nobody can know before this process
+        # ends. Holding everybody to that would keep every doubt until a restart, which cuts others short. So the pages
+        # say what to look to, and they are believed.
         if effect.intended.key in host.outstanding:
             raise Refused(
                 f"The call of {call!r} has not returned in this process; nothing was done.",

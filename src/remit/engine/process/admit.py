@@ -196,13 +196,11 @@ async def is_worked_at(host: Host, row: RunRow, *, now: int) -> bool:
 async def newly_dead(host: Host, view: RunView) -> tuple[str, ...]:
     """Workers that left a call in doubt and are proven dead for the first time: what they sent lands from now on.
 
-    But not one of this process whose call was cut short: what that left in a thread may not have been sent yet.
+    None of this process: what its functions left to threads, which nobody sees, may not have been sent yet.
     """
     left = [view.boundary.effects[name] for name in view.boundary.in_doubt]
-    maybe_at_it = {worker for effect in left for worker in host.lock.cut.get(effect.intended.key, ())}
-    senders = {view.worker_of(attempt) for effect in left for attempt in effect.attempts}
-    senders -= {host.worker, *view.dead, *maybe_at_it}
-    unknown = sorted(sender for sender in senders if sender is not None)
+    senders = {view.worker_of(attempt) for effect in left for attempt in effect.attempts} - {*view.dead}
+    unknown = sorted(sender for sender in senders if sender is not None and not host.lock.has(sender))
     return tuple([sender for sender in unknown if await is_holder_dead(host, sender)])
 
 

@@ -8,11 +8,11 @@ therefore proof; anything else is "unknown", and the lease must run out.
 Where that file is follows from the worker's name, which an attempt's first entry has under the
 chain, and from this process's own folder: no row of a database says where to look.
 
-Within one process a worker is a runtime. One that was closed is dead as soon as nothing that it
-sent may still happen: a plain function goes on in its thread, whoever stopped waiting for it. An
-async one that was cut short may have left a thread of its own at it, of which nobody hears when it
-is over. Such a worker's run may be taken over, but from when what it sent lands is not known before
-this process has ended.
+Within one process a worker is a runtime. One that was closed is dead, and its runs may be taken
+over, as soon as its calls have returned: a plain function goes on in its thread, whoever stopped
+waiting for it. What they sent is another matter. A function may have handed it to a client's own
+thread, of which nobody hears when it is over; so from when on it can only land, and not be sent any
+more, is known of no worker of this process (`has`) before the process has ended.
 
 A forked child does not share the lock, so one that outlives its parent does not keep it alive.
 """
@@ -53,7 +53,6 @@ class ProcessLock:
         self.pid = os.getpid()
         self.workers: set[str] = set()  # of the runtimes that are open, or whose calls have not all returned
         self.outstanding: Counter[str] = Counter()  # keys whose call has not returned, as often as is noted
-        self.cut: dict[str, set[str]] = {}  # by key of calls that were cut short, who called: a thread may be at it
         self._sent: Counter[str] = Counter()  # the same, by the worker that calls
         self._leaving: set[str] = set()  # workers that retire with the last of their calls
         self._noting = threading.Lock()
@@ -78,6 +77,10 @@ class ProcessLock:
             self.workers.add(worker)
         return worker
 
+    def has(self, worker: str) -> bool:
+        """Whether a worker is, or was, one of this process, which lives: what it left at work may still send."""
+        return worker.rpartition("-")[0] == self.path.stem
+
     def send(self, worker: str, key: str) -> Callable[[], None] | None:
         """Note that a call begins; what says that it returned. None where the worker retired: nothing may begin."""
         with self._noting:
@@ -86,11 +89,6 @@ class ProcessLock:
             self.outstanding[key] += 1
             self._sent[worker] += 1
         return partial(self._returned, worker, key)
-
-    def cut_short(self, worker: str, key: str) -> None:
-        """Note that a call is awaited no more, and may go on where nobody sees it until the process ends."""
-        with self._noting:
-            self.cut.setdefault(key, set()).add(worker)
 
     def may_begin(self, worker: str) -> bool:
         """Whether this worker's runtime is open."""
