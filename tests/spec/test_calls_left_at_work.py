@@ -46,10 +46,12 @@ class Client:
         declare = remit.effect(name="pay", doubt="probe", probe=self.till.probe, lands_within=SECOND, **declared)
 
         def plain(order: Order, *, key: str) -> Receipt:
-            return send(self.pool, lambda: self.pay(key, order))
+            receipt: Receipt = send(self.pool, lambda: self.pay(key, order))
+            return receipt
 
         async def awaited(order: Order, *, key: str) -> Receipt:
-            return await send(self.pool, lambda: self.pay(key, order))
+            receipt: Receipt = await send(self.pool, lambda: self.pay(key, order))
+            return receipt
 
         return declare(awaited if asyncio.iscoroutinefunction(send) else plain)
 

@@ -15,10 +15,10 @@ def process() -> Iterator[None]:
 
     What its functions left in threads goes on, so a test lets those come to an end before.
     """
-    before, ProcessLock._own = ProcessLock._own, None
+    before = ProcessLock._own
+    ProcessLock._own = ours = ProcessLock()
     try:
         yield
     finally:
-        if ProcessLock._own is not None:
-            let_go(ProcessLock._own._file)
+        let_go(ours._file)
         ProcessLock._own = before

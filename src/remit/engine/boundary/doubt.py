@@ -7,9 +7,10 @@
 
 "It did not land" ends a doubt only where that is final: the other side fences and the probe raised
 the fence above the first request; or the process that sent it is proven dead, and the time was over
-in which what it sent may still land, before the probe was asked. Where the other side deduplicates it is leave to send again,
-and no more: a late first request does nothing beside a second under this key, and may well land
-where no second one follows. Otherwise a person decides. Never is a second call made in silence.
+in which what it sent may still land, before the probe was asked. Where the other side deduplicates
+it is leave to send again, and no more: a late first request does nothing beside a second under this
+key, and may well land where no second one follows. Otherwise a person decides. Never is a second
+call made in silence.
 """
 
 from __future__ import annotations

@@ -215,10 +215,10 @@ def effect(
     probe: takes the same and returns `Landed(outcome)` or `NotLanded()`; whatever else it does, the doubt stays. Where
         the sink fences, "not landed" is final only from a probe that takes `epoch` and raises the fence by it.
     lands_within: the longest that a request under way may take to land once its sender is dead; counted from the first
-        turn that proved that it is.
+        turn that proved that its process is.
     business_key: field of the request that no two runs may use ("invoice"). version, connector: of what it talks to;
         an approval is bound to both. timeout: of one call; after it the effect is in doubt. A probe has thirty seconds.
-        An async function that is cut short leaves what it handed to a thread; a plain one has a thread that is known.
+        What the function handed to a thread of its own goes on.
     Raises DeclarationRefused (`effect.doubt`, `.probe`, `.sink`, `.reversal`, `.parameters` ...), NotBuilt for `undo`.
     """
 
