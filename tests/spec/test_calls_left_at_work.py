@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from typing import Any
@@ -61,7 +61,8 @@ class Client:
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
+async def client() -> AsyncIterator[Client]:
+    """Its threads are let go before the loop waits for them."""
     client = Client()
     yield client
     client.end()
