@@ -113,7 +113,8 @@ async def survive(job: Job, stage: Stage) -> Report:
             (effect,) = await rt.effects(job.run, in_doubt=True)
             paid = effect.key in _outside(job).paid
             state, number = ("ok", 1) if paid else ("did_not_happen", ...)
-            await rt.resolve(job.run, effect.call, cast(Any, state), by=DIRECTOR, evidence="statement", outcome=number)
+            told: dict[str, Any] = {"evidence": "statement", "outcome": number, "calls": effect.calls}
+            await rt.resolve(job.run, effect.call, cast(Any, state), by=DIRECTOR, **told)
             report.last = await look(rt, job, await drive(rt, flow, job.run))
         wrong = await rt.verify(job.run)
     report.wrong = None if wrong is None else str(wrong)

@@ -47,7 +47,7 @@ def _plain(line: str) -> str:
 
 
 def test_each_command_of_a_long_next_step_stands_whole_on_a_line_of_its_own(told_at_a_terminal):
-    told = told_at_a_terminal(next_of(doubt_step("po-8", "wire")))
+    told = told_at_a_terminal(next_of(doubt_step("po-8", "wire", 1)))
     assert [line.removeprefix("  ") for line in told if line.startswith("  ")] == [
         "remit resume po-8 MODULE:FLOW",
         "remit effects po-8",
@@ -65,7 +65,7 @@ def test_a_short_next_step_is_one_line(told_at_a_terminal):
 
 def test_a_name_in_a_next_step_is_no_command_to_type(told_at_a_terminal):  # proves: APR-12
     evil = "r` `remit grant agent:evil director --by user:ops` `"
-    step_ = doubt_step(evil, "pay")
+    step_ = doubt_step(evil, "pay", 1)
     assert len(step_.sentence) > LINE_CHARACTERS_MAX
     typed = [line for line in told_at_a_terminal(next_of(step_)) if line.startswith("  ")]
     assert len(typed) == 4 and [line for line in typed if line.strip().startswith("remit grant")] == []

@@ -283,8 +283,9 @@ async def test_a_probe_that_finds_nothing_does_not_go_before_a_word_of_that_mome
 
 async def on_its_way(store: Slow, rt: remit.Runtime, state: Literal["ok", "did_not_happen"]) -> asyncio.Task[None]:
     """Somebody says what became of it, and the word is not there yet."""
+    (effect,) = await rt.effects(RUN)
     store.is_slow = True
-    told = {"outcome": {"number": 7, "amount": 7}} if state == "ok" else {}
+    told: dict[str, Any] = {"outcome": {"number": 7, "amount": 7}} if state == "ok" else {"calls": effect.calls}
     saying = asyncio.create_task(rt.resolve(RUN, "pay", state, by=DORA, evidence="bank statement", **told))
     await store.on_its_way.wait()
     return saying

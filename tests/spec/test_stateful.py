@@ -318,7 +318,8 @@ class Lives(RuleBasedStateMachine):
             state: Any = "ok" if self.world.count(intended.body["key"]) else "did_not_happen"
             try:
                 found: Any = "found" if state == "ok" else ...
-                self.do(self.rt.resolve(run, call, state, by=DORA, evidence="asked outside", outcome=found))
+                seen = sum(row.kind == "EffectIntended" and row.name == call for row in tale.main)
+                self.do(self.rt.resolve(run, call, state, by=DORA, evidence="their books", outcome=found, calls=seen))
             except remit.Refused as refused:
                 may = self.model.is_allowed(DORA, "director")
                 assert refused.code == "doubt.resolved" or (not may and refused.code in ("doubt.decider", "doubt.role"))

@@ -149,7 +149,8 @@ async def find_out(
     """A person whom the directory knows looks outside, and says what became of a call."""
     if not (await rt.authority()).who(by).known:
         await rt.grant(by, "clerk", by="user:root")
-    await rt.resolve(run, call, state, by=by, evidence="bank statement of Friday", outcome=outcome)
+    (seen,) = [effect.calls for effect in await rt.effects(run) if effect.call == call]
+    await rt.resolve(run, call, state, by=by, evidence="bank statement of Friday", outcome=outcome, calls=seen)
 
 
 async def kinds_of(rt: remit.Runtime, run: str) -> list[str]:

@@ -86,15 +86,20 @@ def _is_worked_at(told: Why) -> bool:
     return bool(told.holder) and not told.is_holder_dead and told.lease_until > told.now
 
 
-def doubt_step(run: str, call: str) -> Step:
-    """How a doubt ends: the outside is asked where a probe can, before a person goes and looks."""
+def doubt_step(run: str, call: str, calls: int) -> Step:
+    """How a doubt ends: the outside is asked where a probe can, before a person goes and looks.
+
+    calls: at how many it is as this is shown. Who goes and looks now looks at those, and says so.
+    """
+    seen = f" --calls {calls}" if calls > 1 else ""
     return step(
         "`remit resume {run} MODULE:FLOW` asks the outside, where the effect says how. Else find out by its key, "
         "which `remit effects {run}` shows, and say so: it happened, "
-        "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON`, or it did not: "
-        "`remit resolve {run} {call} did-not-happen --by user:YOU --evidence WHAT`.",
+        "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON{seen}`, or it did not: "
+        "`remit resolve {run} {call} did-not-happen --by user:YOU --evidence WHAT{seen}`.",
         run=shlex.quote(run),
         call=shlex.quote(call),
+        seen=seen,
     )
 
 
@@ -106,7 +111,7 @@ def _is_for_nobody(ask: Ask) -> bool:
 def _next_at_the_gate(told: Why, run: str) -> Step:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
     if unknown := [doubt for doubt in told.doubts if not (doubt.told_by and told.is_answered)]:
-        return doubt_step(told.run, unknown[0].call)
+        return doubt_step(told.run, unknown[0].call, unknown[0].calls)
     if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now and not _is_for_nobody(ask)]:
         return step("`remit ask {ask}` shows what is asked, and how it is answered.", ask=waiting[0].id)
     if told.is_answered or told.waits_for == "approval":  # the next turn takes the answer up, or asks anew

@@ -88,20 +88,31 @@ class People(Opened):
         return await effects(host, run=id, in_doubt=in_doubt, limit=limit)
 
     async def resolve(
-        self, id: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any = ...
+        self,
+        id: str,
+        call: str,
+        state: Literal["ok", "did_not_happen"],
+        *,
+        by: str,
+        evidence: str,
+        outcome: Any = ...,
+        calls: int | None = None,
     ) -> None:
         """Say what became of an effect in doubt, and how that is known; the next turn of the run settles it by that.
 
         outcome: of one that happened, what its function would have returned, as plain JSON types; None is to be
         written out. It can't be corrected, and is read by the type of the code at the next turn. Raises Refused
         `doubt.absent`, `doubt.resolved`, `doubt.under_way`, `doubt.decider`, `doubt.evidence`, `doubt.outcome`.
+
+        calls: `Effected.calls` as it was when they looked. Where it was sent again since, that is refused:
+        `doubt.sent_again`. Needed for `did_not_happen` of what is at more than one call: `doubt.calls`.
         """
         host = self._ready()
         check_principal(by, "principal")
         if state not in ("ok", "did_not_happen"):
             hint = "Say `ok` or `did_not_happen`."
             raise Refused(f"{state!r} is no end of a doubt; nothing was done.", code="doubt.state", hint=hint)
-        await resolve(host, id, call, state, by=by, evidence=evidence, outcome=outcome)
+        await resolve(host, id, call, state, by=by, evidence=evidence, outcome=outcome, calls=calls)
 
     # -- authority --------------------------------------------------------------------------------------------------
 

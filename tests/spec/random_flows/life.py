@@ -243,8 +243,9 @@ class Life:
                 has_landed = bool(self.outside.count(key))
                 state: Any = "ok" if has_landed else "did_not_happen"
                 outcome: Any = outcome_of(truth.base_of(call), key) if has_landed else ...
+                seen = sum(row.kind == "EffectIntended" and row.name == call for row in tale.main)
                 try:
-                    await self.rt.resolve(run, call, state, by=DORA, evidence="looked", outcome=outcome)
+                    await self.rt.resolve(run, call, state, by=DORA, evidence="looked", outcome=outcome, calls=seen)
                     self.tell(f"{run} {call} is said to be {state}")
                 except remit.Refused as refused:
                     self.tell(f"{run} {call}: {refused}")

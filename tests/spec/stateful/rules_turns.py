@@ -75,8 +75,9 @@ class Turns(Office):
             assert intended is not None
             state: Any = "ok" if self.town.count(intended.body["key"]) else "did_not_happen"
             found: Any = "found" if state == "ok" else ...
+            seen = sum(row.kind == "EffectIntended" and row.name == call for row in self.law.tale(run).main)
             with suppress(remit.Refused):
-                self.do(self.office.resolve(run, call, state, by=by, evidence="asked outside", outcome=found))
+                self.do(self.office.resolve(run, call, state, by=by, evidence="asked outside", outcome=found, calls=seen))
 
     # -- what must be so -----------------------------------------------------------------------------------------------
 

@@ -3,6 +3,11 @@
 Nothing is called. The word is posted with the evidence for it; the next attempt takes it up
 and settles the effect by it, if whoever said it may still say so, and might all the while. Where that
 is not so, it is lost for good, and is said anew: by somebody else, or by them once they may again.
+
+Who looked before it was sent again says nothing about what was sent since. So a word that it did not happen, which lets
+it be called anew, says at how many calls it was when they looked. It is the number that `remit effects` shows, and not
+the intention's hash, as a yes names a version: it can be told over the telephone, and one command after another shows
+it. It grows with each intention of that call and is read from the journal, so it names one sending just as well.
 """
 
 from __future__ import annotations
@@ -17,6 +22,7 @@ from remit.engine.process.admit import Found, find, is_worked_at
 from remit.engine.process.host import Host
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
+from remit.facts.calls import EffectView
 from remit.facts.kinds import DoubtResolved
 from remit.facts.value import codec_for
 from remit.store.checkups import OVERLONG_HINT
@@ -28,13 +34,24 @@ _GIVEN_HINT = "Give what the effect's function would have returned as JSON's own
 
 
 async def resolve(
-    host: Host, run: str, call: str, state: Literal["ok", "did_not_happen"], *, by: str, evidence: str, outcome: Any
+    host: Host,
+    run: str,
+    call: str,
+    state: Literal["ok", "did_not_happen"],
+    *,
+    by: str,
+    evidence: str,
+    outcome: Any,
+    calls: int | None,
 ) -> None:
     """Say what became of an effect. outcome: of one that happened, plain JSON types; `...` where none is said.
 
+    calls: at how many calls it was when they looked (`Effected.calls`); None where that was not said.
     Raises Refused: `doubt.outcome` (it happened and gave nothing), `doubt.absent` (no such effect, or it is settled),
     `doubt.under_way` (a living worker is at it, or its call has not returned), `doubt.resolved` (somebody said so
-    already), `doubt.evidence`, `doubt.decider`, `doubt.self`, `doubt.role`; ValueRefused: nothing was written.
+    already), `doubt.sent_again` (they looked before that), `doubt.calls` (it was sent more than once, and which sending
+    they looked after was not said), `doubt.evidence`, `doubt.decider`, `doubt.self`, `doubt.role`; ValueRefused:
+    nothing was written.
     """
     if not evidence.strip():
         raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
@@ -77,11 +94,32 @@ async def resolve(
                 code="doubt.under_way",
                 hint="It may still happen: wait until it returned, or end this process.",
             )
+        _check_seen(run, effect, state, calls)
         fact = DoubtResolved(authority=authority.version, call=call, intended=effect.intention, state=state)
         return Letter(fact, data, (Announce(DoubtTold(call=call)),))
 
     before = await post(host, run, by=by, write=write, is_fenced=True)
     _check_heard(before, await find(host, run), call, by, see)
+
+
+def _check_seen(run: str, effect: EffectView, state: str, calls: int | None) -> None:
+    """That who says so looked after it was sent last. What happened once, happened; what did not then, may have since."""
+    name, shown = shlex.quote(effect.name), shlex.quote(run)
+    if calls is not None and calls != effect.calls:
+        raise Refused(
+            f"{effect.name!r} of run {run!r} is at call {effect.calls} by now, and not at {calls!r}; nothing was done.",
+            code="doubt.sent_again",
+            hint=f"Look again what became of {name}: `remit effects {shown}` shows its key and at how many calls it is. "
+            "Then say what you found, with that number.",
+        )
+    if calls is None and state == "did_not_happen" and effect.calls > 1:
+        raise Refused(
+            f"{effect.name!r} of run {run!r} is at call {effect.calls}. At which was it, when you looked? "
+            "Nothing was done.",
+            code="doubt.calls",
+            hint=f"If you looked after `remit effects {shown}` showed {effect.calls} calls, add `--calls {effect.calls}` "
+            f"(`calls={effect.calls}`). Else look again first.",
+        )
 
 
 def _check_heard(before: Found, after: Found, call: str, by: str, see: str) -> None:
@@ -90,10 +128,11 @@ def _check_heard(before: Found, after: Found, call: str, by: str, see: str) -> N
     said = {told.item for told in after.view.boundary.resolved.get(intended.intention, ()) if told.by == by}
     if now.intention == intended.intention and (now.settled is None or now.settled.item in said):
         return
-    state_now = "was sent again" if now.settled is None else f"was settled: {now.state}"
+    is_again = now.intention != intended.intention and now.settled is None
+    state_now = "was sent again" if is_again else f"was settled: {now.state}"
     raise Refused(
         f"{call!r} of run {after.view.identity.run!r} {state_now}, while this was posted; it changes nothing.",
-        code="doubt.absent",
+        code="doubt.sent_again" if is_again else "doubt.absent",
         hint=see,
     )
 

@@ -65,6 +65,10 @@ def resolve(
         str | None,
         typer.Option("--outcome", metavar="JSON", help="Of one that happened: what it returned."),
     ] = None,
+    calls: Annotated[
+        int | None,
+        typer.Option("--calls", metavar="N", min=1, help="At how many calls it was when you looked."),
+    ] = None,
 ) -> None:
     """Say what became of an effect in doubt, once, and how that is known."""
 
@@ -73,7 +77,7 @@ def resolve(
         return _outcome(outcome)
 
     async def ask(rt: Runtime, voice: Voice, given: Any) -> int:
-        await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given)
+        await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given, calls=calls)
         document = {"run": id, "call": call, "state": state, "by": by}
         told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
         go_on = step("`remit resume {run} MODULE:FLOW` goes on with it.", run=shlex.quote(id))
@@ -131,7 +135,7 @@ def _below(one: Effected) -> list[Part]:
 
 
 def _how(one: Effected) -> Shown:
-    return next_of(doubt_step(one.run, one.call))
+    return next_of(doubt_step(one.run, one.call, one.calls))
 
 
 def _json(value: Any) -> bytes:

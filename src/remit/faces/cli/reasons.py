@@ -92,7 +92,8 @@ def _said(one: Spoken) -> Text:
 
 def _in_doubt(doubt: Effected, now: int) -> Text:
     since = f"{time_of(doubt.at)} ({ago(now - doubt.at)})"
-    return cell(f"Nobody knows whether {doubt.call} happened: it was called {since}.")
+    often = f"in {doubt.calls} calls, the last of them" if doubt.calls > 1 else "it was called"
+    return cell(f"Nobody knows whether {doubt.call} happened: {often} {since}.")
 
 
 def _holder(told: Why) -> str:
