@@ -299,6 +299,21 @@ def test_a_resolution_that_makes_no_sense_is_refused(desk: Desk):
     assert desk.json("resolve", "r", "pay", *by_a_program, exits=2)["error"]["code"] == "doubt.decider"
 
 
+def test_whoever_looked_before_it_was_sent_again_is_told_so(desk: Desk):  # proves: FX-9
+    in_doubt(desk)
+    ben = ("resolve", "r", "pay", "did-not-happen", "--by", "user:kim", "--evidence", "nothing at 9:59")
+    assert "--calls" not in desk("why", "r")
+    desk(*ben)
+    assert desk.json("resume", "r", "flows:buy", exits=8)["status"] == "in_doubt"
+    error = desk.json(*ben, exits=2)["error"]
+    assert error["code"] == "doubt.calls" and "--calls 2" in error["hint"]
+    assert desk.json(*ben, "--calls", "1", exits=2)["error"]["code"] == "doubt.sent_again"
+    assert desk.json(*ben, "--calls", "0", exits=2)["error"]["code"] == "usage"
+    for told in (desk("why", "r"), desk("effects"), desk("effects", "r")):
+        assert told.count("--calls 2") == 2, "one of each word"
+    desk(*ben, "--calls", "2")
+
+
 def test_one_that_happened_gave_something_and_what_does_not_fit_says_the_way_out(desk: Desk):  # proves: FX-9
     """A word is taken once: given without an outcome it could be corrected by nobody, and blocked the run."""
     in_doubt(desk)

@@ -54,6 +54,8 @@ def test_each_command_of_a_long_next_step_stands_whole_on_a_line_of_its_own(told
         "remit resolve po-8 wire ok --by user:YOU --evidence WHAT --outcome JSON",
         "remit resolve po-8 wire did-not-happen --by user:YOU --evidence WHAT",
     ]
+    again = next_of(doubt_step("po-8", "wire", 2))
+    assert sum(line.endswith(" --calls 2") for line in told_at_a_terminal(again)) == 2
     assert told[0] == "Next:" and told[-3:-1] == [told[-3], "or it did not:"]
 
 

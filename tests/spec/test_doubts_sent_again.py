@@ -172,7 +172,7 @@ async def test_sending_it_again_makes_nobody_a_witness_who_came_after_the_first(
         for _ in range(2):
             await send_again(rt, till, flow)
             assert await code_of(rt, "user:new") == "doubt.role"
-        await rt.resolve("r", "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+        await find_out(rt, "r", "did_not_happen", by=DORA)
 
 
 async def test_what_the_first_sending_was_judged_by_holds_for_a_witness_whatever_is_loosened(
@@ -198,7 +198,7 @@ async def test_what_the_first_sending_was_judged_by_holds_for_a_witness_whatever
             assert [await code_of(rt, by) for by in ("user:carl", "user:new")] == ["doubt.role"] * 2
         await rt.set_policy(DIRECTORS, by=ROOT)
         assert [await code_of(rt, by) for by in ("user:carl", "user:new")] == ["doubt.role"] * 2
-        await rt.resolve("r", "pay", "did_not_happen", by=DORA, evidence="the bank says so")
+        await find_out(rt, "r", "did_not_happen", by=DORA)
 
 
 async def test_who_may_approve_themselves_by_a_later_rule_is_no_witness_of_their_own_first_sending(
@@ -288,9 +288,9 @@ async def test_the_question_whether_it_may_be_sent_again_ends_with_its_doubt(
         if end == "a probe":
             till.probe_says = None
         else:
-            given = {"outcome": {"number": 1, "amount": 100}} if end == "a word" else {}
             state: Literal["ok", "did_not_happen"] = "ok" if end == "a word" else "did_not_happen"
-            await rt.resolve("r", "pay", state, by=DORA, evidence="bank statement", **given)
+            given: Any = {"number": 1, "amount": 100} if end == "a word" else ...
+            await find_out(rt, "r", state, given, by=DORA)
         if end == "no payment":
             await check_still_asked(rt, till, flow, ask, said)
             return

@@ -214,7 +214,7 @@ async def test_what_a_person_said_holds_dry_as_it_will(
     async with storage.open() as rt:
         await rt.grant("user:dana", "director", by="user:root")
         assert (await rt.run(flow, id="r")).status == "in_doubt"
-        given = {"outcome": "paid"} if word == "ok" else {}
+        given: dict[str, Any] = {"outcome": "paid"} if word == "ok" else {}
         await rt.resolve("r", "pay", word, by="user:dana", evidence="the bank says so", **given)
         before = await rt.read("r")
         judged, told = await rt.judge("r", flow), await rt.check("r", flow)

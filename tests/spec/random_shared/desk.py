@@ -113,7 +113,9 @@ class Desk:
         word, words = Word(span, by, state), self.law.words.setdefault((effect.run, effect.call), [])
         words.append(word)
         try:
-            await self.rt.resolve(effect.run, effect.call, state, by=by, evidence="looked", outcome=outcome)
+            await self.rt.resolve(
+                effect.run, effect.call, state, by=by, evidence="looked", outcome=outcome, calls=effect.calls
+            )
             span.over = self.law.tick()
             self.law.tell(f"{by} says {effect.run} {effect.call} is {state}")
         except RemitError as refused:

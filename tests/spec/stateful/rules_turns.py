@@ -77,7 +77,9 @@ class Turns(Office):
             found: Any = "found" if state == "ok" else ...
             seen = sum(row.kind == "EffectIntended" and row.name == call for row in self.law.tale(run).main)
             with suppress(remit.Refused):
-                self.do(self.office.resolve(run, call, state, by=by, evidence="asked outside", outcome=found, calls=seen))
+                self.do(
+                    self.office.resolve(run, call, state, by=by, evidence="asked outside", outcome=found, calls=seen)
+                )
 
     # -- what must be so -----------------------------------------------------------------------------------------------
 

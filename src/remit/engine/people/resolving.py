@@ -103,22 +103,22 @@ async def resolve(
 
 
 def _check_seen(run: str, effect: EffectView, state: str, calls: int | None) -> None:
-    """That who says so looked after it was sent last. What happened once, happened; what did not then, may have since."""
+    """That who says so looked after it was sent last. What happened, happened; what did not, may have since."""
     name, shown = shlex.quote(effect.name), shlex.quote(run)
     if calls is not None and calls != effect.calls:
         raise Refused(
-            f"{effect.name!r} of run {run!r} is at call {effect.calls} by now, and not at {calls!r}; nothing was done.",
+            f"{effect.name!r} of run {run!r} is at call {effect.calls} now, and not at {calls!r}; nothing was done.",
             code="doubt.sent_again",
-            hint=f"Look again what became of {name}: `remit effects {shown}` shows its key and at how many calls it is. "
-            "Then say what you found, with that number.",
+            hint=f"`remit effects {shown}` shows its key, and in how many calls it was. Look again by that key what "
+            f"became of {name}, and say what you find with that number.",
         )
     if calls is None and state == "did_not_happen" and effect.calls > 1:
         raise Refused(
             f"{effect.name!r} of run {run!r} is at call {effect.calls}. At which was it, when you looked? "
             "Nothing was done.",
             code="doubt.calls",
-            hint=f"If you looked after `remit effects {shown}` showed {effect.calls} calls, add `--calls {effect.calls}` "
-            f"(`calls={effect.calls}`). Else look again first.",
+            hint=f"Who looked when `remit effects {shown}` showed {effect.calls} calls adds `--calls {effect.calls}` "
+            f"(`calls={effect.calls}`). Who looked before that looks again first.",
         )
 
 
