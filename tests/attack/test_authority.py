@@ -272,7 +272,7 @@ async def test_no_word_is_taken_up_under_a_directory_whose_end_is_gone(lasting: 
     async with lasting.open() as rt:
         await staffed(rt)
         await office.go(rt)
-        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="trust me")
+        await rt.resolve(RUN, "pay", "did_not_happen", by=DORA, evidence="trust me", calls=2)
         await rt.set_policy({"version": "1", "approvals": {"pay": {"roles": ["cfo"], "within": "1h"}}}, by=ROOT)
         await rt.disable(DORA, by=ROOT)
         assert (await office.go(rt)).status == "in_doubt"
