@@ -15,7 +15,7 @@ from remit.store.memory import MemoryStore
 from remit.store.protocol import Unit
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
-from tests.support.till import Order, Receipt, Till, paying
+from tests.support.till import Order, Receipt, Till, find_out, paying
 
 SECOND = timedelta(seconds=1)
 
@@ -109,7 +109,7 @@ async def test_nobody_may_say_that_it_did_not_happen_while_the_first_of_two_call
             await bank.finish()
             while rt._ready().outstanding:
                 await asyncio.sleep(0.005)
-            await rt.resolve("r", "pay", "did_not_happen", by="user:ann", evidence="not at the bank")
+            await find_out(rt, "r", "did_not_happen")
     finally:
         bank.let_go.set()
 
