@@ -20,7 +20,13 @@ demo: $(READY) ## run the procurement story: payments die, come back, and are ma
 	$(BIN)/python -m examples.procurement.demo $(ARGS)
 
 test: $(READY) ## run the tests, on SQLite and a real Postgres; ARGS="-k words" picks some
+ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
+else
+	@rest=$$(mktemp); trap 'rm -f $$rest' EXIT; \
+	$(BIN)/python -m pytest tests --ignore=tests/spec > $$rest 2>&1 & \
+	$(BIN)/python -m pytest tests/spec; spec=$$?; wait $$!; others=$$?; cat $$rest; exit $$((spec | others))
+endif
 
 crash-matrix: $(READY) ## kill a process at every place around an effect; ARGS="sqlite" plays one store
 	$(BIN)/python -m tests.crash.effects_matrix $(ARGS)
