@@ -420,3 +420,23 @@ async def test_a_transaction_runs_in_the_context_of_its_caller(tongue: Tongue):
     await group.close()
     with pytest.raises(StoreClosed):
         await group.transact(whole)
+
+
+@pytest.mark.parametrize("turns", range(1, 9))
+@pytest.mark.parametrize("whom", ["the writers alone", "whoever is there"])
+async def test_a_loop_that_ends_in_any_moment_leaves_nobody_without_an_answer(
+    tongue: Tongue, turns: int, whom: str
+):  # proves: RUN-15, OWN-3
+    """It cancels all that runs in it, also what had no turn yet: closing waited for that for ever, busily."""
+    group = GroupCommit(tongue, Counters())
+    callers = [asyncio.ensure_future(group.append(unit(key))) for key in (1, 2)]
+    callers.append(asyncio.ensure_future(group.transact(Whole(tongue))))
+    spared = {asyncio.current_task(), *(callers if whom == "the writers alone" else ())}
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - spared:
+        task.cancel()
+    async with asyncio.timeout(10):
+        await group.close()
+        answers = await asyncio.gather(*callers, return_exceptions=True)
+    assert {type(answer) for answer in answers} <= {type(None), StoreUnavailable, CommitUnknown, asyncio.CancelledError}

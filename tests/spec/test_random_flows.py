@@ -29,11 +29,7 @@ from tests.support.postgres import drop_database, fresh_database
 
 TIMES = int(os.environ.get("REMIT_EXAMPLES", "1"))
 SEED = os.environ.get("REMIT_SEED")
-LIVES = {"memory": 50, "sqlite": 30}
-if (
-    "REMIT_EXAMPLES" in os.environ
-):  # one of them once went on for ever, busily: until that is understood, only on demand
-    LIVES["postgres"] = 8
+LIVES = {"memory": 50, "sqlite": 30, "postgres": 8}
 
 Place = tuple[Callable[[MovedClock], Any], Callable[[], None]]  # a store for each process, and what clears the place
 

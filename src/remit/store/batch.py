@@ -21,6 +21,7 @@ import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
 from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
@@ -199,7 +200,7 @@ class GroupCommit:
             self._write_now(batch)
         else:
             self._was_small = is_small
-            self._writing = self._loop.create_task(self._write(batch))
+            self._begin_to_write(batch)
 
     def _take(self) -> _Batch:
         """All that waits, one unit of each line; from here on a new batch gathers."""
@@ -221,10 +222,22 @@ class GroupCommit:
         except (StoreUnavailable, CommitUnknown) as exc:
             _fail(batch, exc)
         except Exception:
-            self._writing = self._loop.create_task(self._write(batch))
+            self._begin_to_write(batch)
         else:
             self._answer(batch, answers)
             if self._lines:  # somebody stood in line behind one of them
+                self._schedule()
+
+    def _begin_to_write(self, batch: _Batch) -> None:
+        self._writing = self._loop.create_task(self._write(batch))
+        self._writing.add_done_callback(partial(self._never_begun, batch))
+
+    def _never_begun(self, batch: _Batch, task: asyncio.Task[None]) -> None:
+        """A loop that ends cancels what runs in it, also before its first turn: nobody else would say so."""
+        if self._writing is task:
+            self._writing = None
+            _fail(batch, StoreUnavailable(_ENDED))
+            if self._is_anything_waiting():
                 self._schedule()
 
     async def _write(self, batch: _Batch) -> None:
@@ -248,7 +261,13 @@ class GroupCommit:
         for waiting in turn:
             if waiting.future.cancelled():
                 continue  # its caller went away before it began
-            done = await self._loop.create_task(_done(waiting.write), context=waiting.context)
+            try:
+                done = await self._loop.create_task(_done(waiting.write), context=waiting.context)
+            except asyncio.CancelledError:  # before its first turn; once it has begun it says itself what became of it
+                for left in turn:
+                    if not left.future.done():
+                        left.future.set_result(StoreUnavailable(_ENDED))
+                raise
             if not isinstance(done, BaseException):
                 self._count(*done)
                 self._counters.commits += 1
@@ -297,6 +316,9 @@ class GroupCommit:
             self._counters.entries += len(unit.entries)
         else:
             self._counters.lost += 1
+
+
+_ENDED = "Nothing was written: the loop ended before it began."
 
 
 async def _done(write: Alone) -> Done:
