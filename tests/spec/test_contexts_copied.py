@@ -207,3 +207,34 @@ def test_a_flow_begins_with_nothing_of_the_context_that_called_it():  # proves: 
             assert [work.run[-1] for work in inside[name]] == ["r", "inner"]
         else:
             assert inside[name] == value, name
+
+
+@pytest.mark.parametrize("left_by", ["the flow", "a step"])
+async def test_what_a_run_left_running_calls_no_effect_past_the_gate(left_by: str, storage: Storage):  # proves: GATE-1
+    """It was begun inside of a run, and a run that is over asks the gate for nobody."""
+    paid, left = list[str](), list[asyncio.Task[Any]]()
+    is_over = asyncio.Event()
+
+    @remit.effect
+    async def pay(invoice: str, *, key: str) -> str:
+        paid.append(invoice)
+        return "paid"
+
+    async def later() -> str:
+        await is_over.wait()
+        return await pay("i-1", key="k")
+
+    @remit.step
+    async def leave() -> None:
+        left.append(asyncio.create_task(later()))
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        await (run.step(leave) if left_by == "a step" else leave.fn())
+
+    async with storage.open() as rt:
+        await rt.run(flow, id="r")
+        is_over.set()
+        with pytest.raises(remit.CallRefused) as refused:
+            await left[0]
+    assert (refused.value.code, paid) == ("call.direct", [])

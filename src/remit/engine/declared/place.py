@@ -111,10 +111,23 @@ def check_not_inside(run: RunName) -> None:
 
 
 def check_not_bare(name: str) -> None:
-    """Raises CallRefused where a flow calls a step past `run.step`, or an effect past `run.effect`."""
+    """Raises CallRefused where a flow calls a step past `run.step`."""
     if _around() is not None:
-        raise CallRefused(
-            f"{name!r} was called directly inside a run, where nothing would record it; nothing was done.",
-            code="call.direct",
-            hint=f"Call it from the flow: `run.step({name}, ...)`, or `run.effect({name}, request)` for an effect.",
-        )
+        raise _direct(name)
+
+
+def check_never_bare(name: str) -> None:
+    """Raises CallRefused where a flow calls an effect past `run.effect`, or what began in a run does.
+
+    Also when that run is over: what it left running would reach the outside, and nobody asked the gate.
+    """
+    if _here.get() is not None:
+        raise _direct(name)
+
+
+def _direct(name: str) -> CallRefused:
+    return CallRefused(
+        f"{name!r} was called directly inside a run, where nothing would record it; nothing was done.",
+        code="call.direct",
+        hint=f"Call it from the flow: `run.step({name}, ...)`, or `run.effect({name}, request)` for an effect.",
+    )

@@ -26,7 +26,7 @@ from remit.authority.named import qualified_name, takes
 from remit.authority.rule import path_fault
 from remit.canonical import encode
 from remit.engine.declared.flow import is_async
-from remit.engine.declared.place import check_not_bare
+from remit.engine.declared.place import check_never_bare
 from remit.errors import DeclarationRefused, IdRefused, NotBuilt
 from remit.facts.names import check_effect_name, check_id
 from remit.facts.value import Codec, codec_of_parameter, codec_of_return
@@ -88,7 +88,7 @@ class Outward(Generic[T]):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The plain function, for tests and use outside a run. Raises CallRefused inside one."""
-        check_not_bare(self.name)
+        check_never_bare(self.name)
         return self.fn(*args, **kwargs)
 
     def check_function(self) -> None:
