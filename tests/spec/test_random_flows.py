@@ -12,41 +12,15 @@ alone, as far as the milliseconds of its time-outs let it be the same. A long ru
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from remit.engine.process.host import WholeClock
 from remit.engine.turn import replay
-from remit.store.memory import MemoryStore
-from remit.store.url import store_for
 from tests.spec.random_flows.life import Life
-from tests.support.clock import MovedClock
-from tests.support.postgres import drop_database, fresh_database
+from tests.support.seeded import placed, seeds
 
-TIMES = int(os.environ.get("REMIT_EXAMPLES", "1"))
-SEED = os.environ.get("REMIT_SEED")
 LIVES = {"memory": 50, "sqlite": 30, "postgres": 8}
-
-Place = tuple[Callable[[MovedClock], Any], Callable[[], None]]  # a store for each process, and what clears the place
-
-
-def in_memory() -> Place:
-    kept: list[MemoryStore] = []
-
-    def store(clock: MovedClock) -> MemoryStore:
-        if not kept:
-            kept.append(MemoryStore(clock=WholeClock(clock)))
-        return kept[0]
-
-    return store, lambda: None
-
-
-def at(url: str, clear: Callable[[], None]) -> Place:
-    return (lambda clock: store_for(url, clock=WholeClock(clock))), clear
 
 
 @pytest.mark.slow
@@ -59,24 +33,13 @@ def test_what_a_flow_of_any_shape_is_told_is_what_the_journal_says_and_what_is_s
     # Flows here wait for milliseconds, so one that stands still for a second stands still.
     monkeypatch.setattr(replay, "STILL_SECONDS_OF_TASKS", 1.0)
 
-    def place(seed: int) -> Place:
-        if kind == "memory":
-            return in_memory()
-        if kind == "sqlite":
-            path = tmp_path / f"{seed}.db"
-            return at(f"sqlite:///{path}", lambda: path.unlink(missing_ok=True))
-        url = fresh_database(request.getfixturevalue("postgres_url"))
-        return at(url, lambda: drop_database(url))
-
-    for seed in range(LIVES[kind] * TIMES) if SEED is None else [int(SEED)]:
-        store, clear = place(seed)
-        life = Life(seed, store)
-        try:
-            with asyncio.Runner() as runner:
-                runner.run(life.live())
-        except Exception as exc:
-            exc.add_note(life.whole(seed))
-            raise
-        finally:
-            clear()
-        assert not life.outside.faults, life.whole(seed)
+    for seed in seeds(LIVES[kind]):
+        with placed(kind, seed, tmp_path, request) as store:
+            life = Life(seed, store)
+            try:
+                with asyncio.Runner() as runner:
+                    runner.run(life.live())
+            except Exception as exc:
+                exc.add_note(life.whole(seed))
+                raise
+            assert not life.outside.faults, life.whole(seed)
