@@ -220,7 +220,7 @@ async def test_what_a_run_left_running_calls_no_effect_past_the_gate(left_by: st
         paid.append(invoice)
         return "paid"
 
-    async def later() -> str:
+    async def later() -> Any:
         await is_over.wait()
         return await pay("i-1", key="k")
 
