@@ -18,7 +18,7 @@ import pytest
 import remit
 from remit.errors import CommitUnknown, StoreRefused, StoreUnavailable
 from remit.store.protocol import Claim, Unit, WorkerRow
-from remit.store.sqlite import SqliteStore
+from remit.store.sqlite import SqliteStore, place
 from remit.store.sqlite import rows as sqlite_rows
 from remit.store.sqlite.guards import Mount, check_companions
 from tests.support.journal import Hand, open_held, opening, read_view
@@ -56,10 +56,17 @@ def replace(path: Path, end: str) -> None:
 # A file that is gone, or another one
 
 
+@pytest.fixture(params=["changed just now", "left alone for long"])
+def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is known of the folder: as long as it may change within the same tick, each file is looked at."""
+    monkeypatch.setattr(place, "is_settled", lambda changed_ns, now_ns: request.param == "left alone for long")
+    return str(request.param)
+
+
 @pytest.mark.parametrize("harm", [take_away, replace])
 @pytest.mark.parametrize("end", COMPANIONS)
 async def test_nothing_is_committed_where_one_of_the_files_is_gone(
-    path: Path, store: SqliteStore, end: str, harm: Callable[[Path, str], None]
+    path: Path, store: SqliteStore, end: str, harm: Callable[[Path, str], None], folder: str
 ):  # proves: RUN-3, OWN-8
     hand, free = await open_held(store, "po-1"), await open_held(store, "po-2")
     await store.release(free.row.run_key, 1)
@@ -93,8 +100,9 @@ def every_commit(store: SqliteStore, hand: Hand, free: Hand) -> list[Callable[[]
     ]
 
 
-async def test_a_log_that_goes_in_a_commit_leaves_it_unknown_and_the_store_of_no_use(path: Path, store: SqliteStore):
-    # proves: RUN-3, OWN-8
+async def test_a_log_that_goes_in_a_commit_leaves_it_unknown_and_the_store_of_no_use(
+    path: Path, store: SqliteStore, folder: str
+):  # proves: RUN-3, OWN-8
     """What was read from here would show the commit, and be believed."""
     hand = await open_held(store, "po-1")
     renewer = await store.renewer()
@@ -126,7 +134,47 @@ async def test_a_log_that_goes_in_a_commit_leaves_it_unknown_and_the_store_of_no
         store._writer.place.check()  # as a unit is that waited behind that commit
 
 
-async def test_what_another_process_does_by_the_rules_is_no_harm(path: Path, store: SqliteStore):  # proves: OWN-8
+async def test_a_commit_looks_at_the_folder_alone_while_nothing_comes_and_goes_there(
+    path: Path, store: SqliteStore, monkeypatch: pytest.MonkeyPatch, folder: str
+):  # proves: OWN-8
+    """A look at the log makes its next write dearer."""
+    hand = await open_held(store, "po-1")
+    looked_at = list[str]()
+    file_id = place.file_id
+
+    def look(name: str) -> place.FileId | None:
+        looked_at.append(name.removeprefix(str(path)))
+        return file_id(name)
+
+    monkeypatch.setattr(place, "file_id", look)
+    each = {"changed just now": [*COMPANIONS, "-wal"], "left alone for long": []}[folder]
+
+    await store.append(hand.step())
+    assert looked_at == each
+
+    (path.parent / "notes.txt").touch()
+    looked_at.clear()
+    await store.append(hand.step())
+    assert looked_at == (each or list(COMPANIONS))
+    looked_at.clear()
+    await store.append(hand.step())
+    assert looked_at == each
+
+
+@pytest.mark.parametrize(
+    ("changed_ns", "within_ns"),
+    [(1_000_000_001, 50_000_000), (1_010_000_000, 3_000_000_000), (2_000_000_000, 3_000_000_000)],
+    ids=["kernel ticks", "may be a tick of 10 ms", "may be a file system that counts in seconds"],
+)
+def test_a_change_that_may_have_the_same_time_as_the_last_one_is_looked_for(changed_ns: int, within_ns: int):
+    # proves: OWN-8
+    assert not place.is_settled(changed_ns, changed_ns + within_ns)
+    assert place.is_settled(changed_ns, changed_ns + within_ns + 1)
+
+
+async def test_what_another_process_does_by_the_rules_is_no_harm(
+    path: Path, store: SqliteStore, folder: str
+):  # proves: OWN-8
     hand = await open_held(store, "po-1")
     code = f"import apsw; c = apsw.Connection({str(path)!r}); c.execute('CREATE TABLE own (n); DROP TABLE own')\n"
     code += "c.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE); c.execute('VACUUM'); c.close()"
