@@ -59,7 +59,7 @@ def replace(path: Path, end: str) -> None:
 @pytest.fixture(params=["changed just now", "left alone for long"])
 def folder(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What is known of the folder: as long as it may change within the same tick, each file is looked at."""
-    monkeypatch.setattr(place, "is_settled", lambda changed_ns, now_ns: request.param == "left alone for long")
+    monkeypatch.setattr(place, "_is_settled", lambda changed_ns, now_ns: request.param == "left alone for long")
     return str(request.param)
 
 
@@ -168,8 +168,8 @@ async def test_a_commit_looks_at_the_folder_alone_while_nothing_comes_and_goes_t
 )
 def test_a_change_that_may_have_the_same_time_as_the_last_one_is_looked_for(changed_ns: int, within_ns: int):
     # proves: OWN-8
-    assert not place.is_settled(changed_ns, changed_ns + within_ns)
-    assert place.is_settled(changed_ns, changed_ns + within_ns + 1)
+    assert not place._is_settled(changed_ns, changed_ns + within_ns)
+    assert place._is_settled(changed_ns, changed_ns + within_ns + 1)
 
 
 async def test_what_another_process_does_by_the_rules_is_no_harm(

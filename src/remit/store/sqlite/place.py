@@ -46,19 +46,19 @@ def file_id(path: str) -> FileId | None:
     return found.st_dev, found.st_ino
 
 
-def folder_mark(folder: str) -> FolderMark | None:
+def _folder_mark(folder: str) -> FolderMark | None:
     """What is another one after any change from now on; None where it leads to none, or changed just now."""
     now_ns = time.time_ns()
     try:
         found = os.stat(folder)
     except OSError:
         return None
-    if not is_settled(found.st_ctime_ns, now_ns):
+    if not _is_settled(found.st_ctime_ns, now_ns):
         return None
     return found.st_dev, found.st_ino, found.st_ctime_ns
 
 
-def is_settled(changed_ns: int, now_ns: int) -> bool:
+def _is_settled(changed_ns: int, now_ns: int) -> bool:
     """Whether a change from now on has another time than the last one. In nanoseconds."""
     return changed_ns + (_TICK_NS if changed_ns % _COARSE_NS else _TICK_COARSE_NS) < now_ns
 
@@ -79,7 +79,7 @@ class Place:
         """Before a commit. Raises StoreUnavailable `store.moved`."""
         if self.is_lost:  # it waited while that became known
             raise moved(self._log)
-        mark = folder_mark(self._folder)  # before the files: what changes meanwhile gives another
+        mark = _folder_mark(self._folder)  # before the files: what changes meanwhile gives another
         if mark is not None and mark == self._mark:
             return
         for name, seen in self._seen.items():
@@ -89,7 +89,7 @@ class Place:
 
     def check_committed(self) -> None:
         """After a commit. Raises CommitUnknown, and then it is lost."""
-        if self._mark is not None and folder_mark(self._folder) == self._mark:
+        if self._mark is not None and _folder_mark(self._folder) == self._mark:
             return
         if file_id(self._log) != self._seen[self._log]:
             self.is_lost = True
