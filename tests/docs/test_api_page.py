@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 import remit
-from remit.engine.people.deciding import Standing
+from remit.engine.people.asks import Standing
 from tests.docs.pages import ROOT, read, table
 
 PAGE = "reference/api.md"

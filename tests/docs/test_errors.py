@@ -6,13 +6,14 @@ import re
 from typing import Any
 
 from remit import errors
-from remit.authority import gate, policy
+from remit.authority import answers, gate, policy
 from remit.authority.contract import Contract
 from remit.engine.turn import halt
 from tests.docs.pages import ROOT, read, section, table
 
 PAGE = "reference/errors.md"
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
+GATE = [ROOT / "src/remit/authority" / name for name in ("gate.py", "answers.py")]
 LITERAL = re.compile(r'\bcode\s*=\s*"([a-z_]+(?:\.[a-z_]+)*)"')
 CHAIN = re.compile(r'"((?:chain|run)\.[a-z]+)"')
 CONTRACT = re.compile(r'_refused\("([a-z]+)"')
@@ -70,8 +71,8 @@ def test_each_error_says_what_to_do_next():
 
 
 def test_each_finding_of_the_gate_stands_on_the_page_and_no_other():
-    source = (ROOT / "src/remit/authority/gate.py").read_text(encoding="utf-8")
-    there = set(FINDING.findall(source)) | {code for _, code in gate._BOUND_FIELDS}
+    there = {code for path in GATE for code in FINDING.findall(path.read_text(encoding="utf-8"))}
+    there |= {code for _, code in answers._BOUND_FIELDS}
     there |= {"idempotency.conflict", "clock.regressed"}
     assert set(findings()) == there
 

@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from remit.authority import answers, gate
 from remit.authority import describe as descriptions
-from remit.authority import gate
+from remit.authority.answers import bound_faults, faults
 from remit.authority.describe import describe
-from remit.authority.gate import bound_faults, faults, judge
+from remit.authority.gate import judge
 from remit.facts.judgement import Answer, Basis, Bound, Check, Crossing, Finding, Limit, Need, Question, Who
 from remit.facts.kinds import GateJudged
 from remit.facts.machine import FORMS
@@ -274,7 +275,8 @@ def test_what_is_allowed_but_worth_a_word_is_noted(note: tuple[str, str, Questio
 
 
 def test_no_code_of_the_judge_is_missing_from_these_tables() -> None:
-    written = set(re.findall(r'"([a-z]+\.[a-z_]+)"', Path(gate.__file__).read_text(encoding="utf-8")))
+    sources = [Path(str(module.__file__)).read_text(encoding="utf-8") for module in (gate, answers)]
+    written = {code for source in sources for code in re.findall(r'"([a-z]+\.[a-z_]+)"', source)}
     proven = {line.code for line in LINES} | {note[0] for note in NOTES}
 
     assert written - proven == set()

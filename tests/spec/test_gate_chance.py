@@ -17,8 +17,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
+from remit.authority.answers import faults
 from remit.authority.describe import describe
-from remit.authority.gate import faults, judge
+from remit.authority.gate import judge
 from remit.facts.judgement import Basis, Bound, Check, Limit, Need, Question
 from tests.spec.test_gate import FREE, GOOD, reworded
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from remit.authority.gate import faults, is_denied, is_over
+from remit.authority.answers import faults, is_denied
+from remit.authority.gate import is_over
 from remit.authority.moments import datetime_of
 from remit.authority.money import money
 from remit.canonical import INTEGER_MAX

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from remit.authority.answers import is_high
 from remit.authority.directory import Authority
-from remit.authority.gate import is_high
 from remit.facts.judgement import Need
 from remit.facts.kinds import ApprovalAsked, RunOpened
 

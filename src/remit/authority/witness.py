@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import shlex
 
+from remit.authority.answers import is_high
 from remit.authority.directory import Authority
-from remit.authority.gate import is_high
 from remit.errors import Refused
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.judgement import Need

@@ -22,7 +22,7 @@ from remit.authority.leaves import Path, path_text
 from remit.authority.moments import datetime_of
 from remit.authority.policy import policy_digest
 from remit.authority.suspicious import suspicious
-from remit.engine.people.deciding import Ask
+from remit.engine.people.asks import Ask
 from remit.engine.people.effected import Effected
 from remit.engine.process.admit import Found
 from remit.engine.process.outcome import Outcome

@@ -8,8 +8,8 @@ from typing import Any
 from remit.authority.describe import describe
 from remit.authority.directory import Authority, fold_authority
 from remit.authority.rules import window_end
+from remit.engine.people.asks import Ask, shown
 from remit.engine.people.counting import word_counts
-from remit.engine.people.deciding import Ask, shown
 from remit.engine.people.effected import Effected, told
 from remit.engine.process import admit, incidents
 from remit.engine.process.host import Host

@@ -10,7 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
-from remit.engine.people.deciding import ROLES_MOVED, Ask
+from remit.engine.people.asks import ROLES_MOVED, Ask
 from remit.faces.explain import QUARANTINED, Why
 from remit.facts.machine import OPEN
 

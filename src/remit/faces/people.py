@@ -23,7 +23,8 @@ from remit.authority.directory import (
     check_role,
 )
 from remit.authority.policy import policy_from
-from remit.engine.people.deciding import Ask, Choice, decide, inbox, read_ask
+from remit.engine.people.asks import Ask, Choice, inbox, read_ask
+from remit.engine.people.deciding import decide
 from remit.engine.people.effected import Effected, effect_names, effects
 from remit.engine.people.resolving import resolve
 from remit.engine.process.standing import act, glance

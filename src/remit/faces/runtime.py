@@ -21,8 +21,8 @@ from remit.authority.directory import LOCAL
 from remit.authority.policy import policy_digest, policy_from
 from remit.clock import Clock
 from remit.engine.declared.flow import Flow
+from remit.engine.people.asks import Ask
 from remit.engine.people.cancelling import cancel
-from remit.engine.people.deciding import Ask
 from remit.engine.people.recount import recount
 from remit.engine.people.used import Used, used
 from remit.engine.people.voiding import voided_by

@@ -15,7 +15,7 @@ import secrets
 
 import msgspec
 
-from remit.authority.gate import bound_faults, faults
+from remit.authority.answers import bound_faults, faults
 from remit.authority.seniors import NOBODY_LEFT, is_nobody_left
 from remit.engine.boundary.question import conditions_of
 from remit.engine.turn.halt import Parked

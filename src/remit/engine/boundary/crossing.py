@@ -22,15 +22,9 @@ from remit.authority.gate import end_of, judge
 from remit.authority.rules import scope_end
 from remit.engine.boundary import asking
 from remit.engine.boundary.evidence import take_again
-from remit.engine.boundary.question import (
-    conditions_of,
-    is_shared,
-    question_of,
-    read_again,
-    reservations,
-    resume_question,
-)
+from remit.engine.boundary.question import conditions_of, question_of, read_again, resume_question
 from remit.engine.boundary.settling import word_on
+from remit.engine.boundary.shared import is_shared, reservations
 from remit.engine.boundary.unneeded import unneeded
 from remit.engine.boundary.words import words_of
 from remit.engine.process.outcome import detail

@@ -26,8 +26,8 @@ from remit.authority.rules import immaterial_of, is_same_matter
 from remit.engine.boundary.crossing import cross, denied, heard_or_void
 from remit.engine.boundary.doubt import end_doubt
 from remit.engine.boundary.port import touch
-from remit.engine.boundary.question import business_digest
 from remit.engine.boundary.settling import is_lost, settle
+from remit.engine.boundary.shared import business_digest
 from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect, Outward
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt

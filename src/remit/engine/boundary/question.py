@@ -7,7 +7,6 @@ who holds a business key. Its failure is a no, and enters the question as one.
 from __future__ import annotations
 
 import inspect
-import unicodedata
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Literal
@@ -18,27 +17,25 @@ from remit.authority import rules as ruling
 from remit.authority.difference import shown_digest
 from remit.authority.directory import Authority
 from remit.authority.rule import Use
-from remit.authority.rules import Cap, Demand, Rules
+from remit.authority.rules import Demand, Rules
 from remit.canonical import encode
 from remit.engine.boundary.evidence import view_of
 from remit.engine.boundary.heard import heard
-from remit.engine.declared.sink import Outward
+from remit.engine.boundary.shared import shared
 from remit.engine.turn.step import type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
-from remit.errors import CallRefused, Moved
+from remit.errors import Moved
 from remit.facts.boundary import Boundary
 from remit.facts.calls import AskView, Decided, EffectView
 from remit.facts.entry import value_digest
-from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question
-from remit.facts.kinds import Reservation
-from remit.store.marks import FreeKey, Mark, Unreserve
+from remit.facts.judgement import Answer, Basis, Bound, Crossing, Need, Question
+from remit.store.marks import Mark
 
 REGRESSED_US = 1_000_000  # wall times of different processes may part by less without a word
 
 _KEY_TAG = b"remit/key/1\n"
-_BUSINESS_TAG = b"remit/business/1\n"
 
 
 def resume_question(turn: Turn) -> Question:
@@ -58,7 +55,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     wanted, unwanted_by = await _wanted(turn, wish, rules)
     # After the predicates, which may take their time: others give back meanwhile what is counted here.
     began = turn.attempt.writer.now()
-    business, rival, ceilings = await _shared(turn, wish, rules, began)
+    business, rival, ceilings = await shared(turn, wish, rules, began)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own = boundary.effects.get(wish.name)
     names = sorted({*rules.evidence, *wish.rests_on.names})
@@ -87,7 +84,10 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         wanted=wanted,
     )
     for cap in rules.ceilings:
-        if cap.pin.per in ruling.DATED and _scope(wish, cap, question.now) != _scope(wish, cap, began):
+        if cap.pin.per not in ruling.DATED:
+            continue
+        then, now = (ruling.scope_of(wish.declared, cap.pin, at) for at in (began, question.now))
+        if then != now:
             raise Moved("time")  # it was counted on another day than the one of this question
     return question
 
@@ -96,22 +96,9 @@ async def read_again(turn: Turn, wish: Wish, question: Question) -> Question:
     """The same question, with what runs share as it is now: who holds the business key, what is used of ceilings."""
     crossing, rules = question.effect, turn.rules(wish.declared)
     assert crossing is not None
-    business, rival, ceilings = await _shared(turn, wish, rules, question.now)
+    business, rival, ceilings = await shared(turn, wish, rules, question.now)
     crossing = msgspec.structs.replace(crossing, business=business, rival=rival)
     return msgspec.structs.replace(question, ceilings=ceilings, effect=crossing)
-
-
-def reservations(question: Question) -> list[Reservation]:
-    """What the intention takes of ceilings that others share; of one scope once, whoever set a ceiling over it."""
-    taken = {
-        limit.scope: limit.amount for limit in question.ceilings if limit.per != "effect" and limit.amount is not None
-    }
-    return [Reservation(amount=amount, scope=scope) for scope, amount in sorted(taken.items())]
-
-
-def is_shared(scope: str) -> bool:
-    """Whether runs share this ceiling, so that the store counts it; a run counts its own in its journal."""
-    return not scope.endswith("/run")
 
 
 def conditions_of(
@@ -259,99 +246,6 @@ def _own(wish: Wish, own: EffectView | None) -> Literal["", "ok", "failed", "in_
     if own is None or own.state == "did_not_happen" or (own.state == "in_doubt" and wish.is_sent_again):
         return ""
     return own.state
-
-
-async def _shared(turn: Turn, wish: Wish, rules: Rules, now: int) -> tuple[str, str, list[Limit]]:
-    """Digest of the business key, who else holds it, and what is used of the ceilings. now: microseconds UTC."""
-    business, rival = await _rival(turn, wish)
-    own = turn.attempt.boundary.effects.get(wish.name)
-    return business, rival, [await _limit(turn, wish, cap, own, now) for cap in rules.ceilings]
-
-
-async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
-    """Digest of the business key, and who else holds it."""
-    if wish.effect is None or not wish.effect.business_key:
-        return "", ""
-    digest = business_digest(wish.effect, wish.request)
-    if not digest:
-        raise CallRefused(
-            f"{wish.name} has no business key in field {wish.effect.business_key!r} of its request; it was not called.",
-            code="effect.business_key",
-            hint="State it in the request: no two runs may do the same business twice.",
-        )
-    host = turn.host
-    row = await host.store.read_key(host.tenant, digest)
-    if row is None or (row.run_key, row.call) == (turn.attempt.lease.run_key, wish.name):
-        return digest, ""
-    if row.run_key == turn.attempt.lease.run_key and FreeKey(digest) in turn.attempt.writer.given_back:
-        return digest, ""  # by another call of this run
-    is_same_id = row.run == turn.attempt.run_id and row.run_key != turn.attempt.lease.run_key
-    return digest, f"{'an earlier ' if is_same_id else ''}{row.run} {row.call}"
-
-
-def business_digest(effect: Outward[Any], request: Any) -> str:
-    """Of the business key that a request states, as plain JSON; "" where the effect has none, or it states none."""
-    value = request if effect.business_key else None
-    for part in (effect.business_key or "").split("."):
-        value = value.get(part) if isinstance(value, dict) else None
-    if isinstance(value, str):
-        value = unicodedata.normalize("NFC", value).strip()
-    if value is None or value == "" or isinstance(value, bool | float | dict | list):
-        return ""
-    return sha256(_BUSINESS_TAG + encode([effect.name, str(value)])).hexdigest()
-
-
-def _scope(wish: Wish, cap: Cap, now: int) -> str:
-    return ruling.scope_of(wish.declared, cap.pin, now)
-
-
-async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None, now: int) -> Limit:
-    """now: microseconds UTC, of all of one question."""
-    scope = _scope(wish, cap, now)
-    used, uncounted = 0, ""
-    if cap.pin.per == "run":
-        used, uncounted = _used_before(turn, wish, cap, scope)
-        used += turn.attempt.boundary.reserved(scope, without=wish.name)
-    elif cap.pin.per != "effect":
-        used = await turn.host.store.read_used(turn.host.tenant, scope)
-        if own is not None and own.settled is None:
-            used -= sum(taken.amount for taken in own.reserved if taken.scope == scope)
-        given_back = [mark for mark in turn.attempt.writer.given_back if isinstance(mark, Unreserve)]
-        used -= sum(mark.amount for mark in given_back if mark.scope == scope)
-    limit = ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
-    return msgspec.structs.replace(limit, uncounted=uncounted) if uncounted else limit
-
-
-def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str]:
-    """What this run's effects took of a ceiling before it was set: a rule of today counts what was paid yesterday.
-
-    The second is a call whose request states no amount that could be added up: nobody knows then what is used.
-    """
-    known = turn.before_ceiling.get((scope, turn.host.standing.authority.version))
-    if known is None:
-        now, known = turn.attempt.writer.now(), {}
-        for effect in turn.attempt.boundary.effects.values():
-            counts = effect.intended.effect == wish.declared and effect.may_have_happened
-            if counts and not _reserves(effect, scope):
-                limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
-                known[effect.name] = limit.amount if limit.is_counted else None
-        turn.before_ceiling[scope, turn.host.standing.authority.version] = known
-    if not known:
-        return 0, ""
-    effects = turn.attempt.boundary.effects
-    # What was sent again since reserves by now, and what did not happen after all is not counted at all.
-    others = {
-        name: amount
-        for name, amount in known.items()
-        if name != wish.name and effects[name].may_have_happened and not _reserves(effects[name], scope)
-    }
-    uncounted = next((name for name, amount in others.items() if amount is None), "")
-    return sum(amount for amount in others.values() if amount is not None), uncounted
-
-
-def _reserves(effect: EffectView, scope: str) -> bool:
-    """Whether it took of this ceiling itself, so that the ceiling's own count has it."""
-    return any(taken.scope == scope for taken in effect.reserved)
 
 
 def _answer(

@@ -13,7 +13,7 @@ import msgspec
 
 from remit.authority.witness import counts
 from remit.engine.boundary.port import Answered
-from remit.engine.boundary.question import is_shared
+from remit.engine.boundary.shared import is_shared
 from remit.engine.boundary.unneeded import unneeded
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from remit.authority.gate import is_high
+from remit.authority.answers import is_high
 from remit.engine.boundary.crossing import cross, heard_or_void
 from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
 from remit.engine.declared.place import enter, leave

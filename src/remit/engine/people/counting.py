@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import msgspec
 
+from remit.authority.answers import faults
 from remit.authority.directory import Authority
-from remit.authority.gate import faults
 from remit.authority.witness import counts
 from remit.engine.boundary.question import answer_to
 from remit.facts.calls import AskView, EffectView, Resolved

@@ -1,139 +1,29 @@
 """Deciding: a person answers a question, once, having seen what it is about.
 
-    inbox    questions that wait, each read from its verified journal
-    decide   checks the decider, what they saw and whether the question still stands; then posts
+    decide          checks the decider, what they saw and whether the question still stands; then posts
+    check_decider   whoever decides must hold the role now, whatever was known of the question's id
 
-A question is found by its id, which is unguessable and no capability: whoever decides must hold
-the role now. The decision names the very question by its hash, and the roles that were held.
+The decision names the very question by its hash, and the roles that were held.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
 
-import msgspec
-
-from remit.authority.difference import Change, Difference, difference
+from remit.authority.answers import is_high
 from remit.authority.directory import Authority
-from remit.authority.gate import is_high
-from remit.authority.rules import evidence_until, immaterial_of, rules_for
-from remit.authority.seniors import is_nobody_left, seniors
+from remit.authority.seniors import seniors
+from remit.engine.people.asks import Ask, Choice, ask_in, judged_of, may_alone, row_of, shown
 from remit.engine.people.post import Letter, post
-from remit.engine.process.admit import UNBELIEVED, Found, find
+from remit.engine.process.admit import Found, find
 from remit.engine.process.host import Host
-from remit.engine.process.outcome import detail, detail_of
-from remit.engine.process.standing import glance
-from remit.errors import ApprovalRefused, AuthorityUnreadable
+from remit.engine.process.outcome import detail
+from remit.errors import ApprovalRefused
 from remit.facts.announced import AskDecided
-from remit.facts.calls import AskState, AskView
-from remit.facts.judgement import Finding, Need
-from remit.facts.kinds import ApprovalAsked, ApprovalDecided, GateJudged
+from remit.facts.calls import AskView
+from remit.facts.kinds import ApprovalDecided
 from remit.facts.view import RunView
 from remit.store.marks import Announce, CloseAsk
-from remit.store.protocol import AskFilter, AskRow
-
-Choice = Literal["approve", "deny"]
-Standing = Literal[AskState, "over", "run_ended"]
-POLICY_MOVED, ROLES_MOVED = "policy", "roles"  # in `Ask.moved`; all else there is a principal
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a question rests on. value: as plain JSON. as_of, until: microseconds UTC; `until` as policy caps it today.
-
-    changes: where it parts from what stood in its place. since: what that was, "asked" (when it was asked last),
-    "relied" (what the flow made its request from), "" where it is the same.
-    """
-
-    name: str
-    value: Any
-    as_of: int
-    until: int
-    changes: tuple[Change, ...] = ()
-    since: Literal["", "asked", "relied"] = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question to a person, as its verified journal tells it.
-
-    effect: declared name of the effect, "" for a question of the flow's own. call: which call of the run waits.
-    payload: the request as plain JSON: what an agent wrote in it is untrusted. difference: since it was asked last;
-    None at the first time. void: why the question before does not hold. roles: one of each group is needed.
-    asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
-    state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
-    `run_ended` where the run ended first. voided: of a void one, why it holds no longer. later: id of the newest
-    question of this call, "" where that is this one. decided_by: who answered, "" while nobody did. choice: what they
-    said, whatever became of it. reason: why, "" for none.
-    moved: of one that stands, what is another than when it was asked, so that a yes may be void: "policy"; "roles",
-    where at high risk nobody who held one then is left to answer, so that the next turn asks anew; or the name of
-    an executor whom the directory has otherwise now. number: by which the inbox is paged, 0 elsewhere.
-    """
-
-    id: str
-    run: str
-    flow: str
-    by: str
-    behalf: str | None
-    effect: str
-    call: str
-    payload: Any
-    difference: Difference | None
-    void: tuple[str, ...]
-    evidence: tuple[Evidence, ...]
-    roles: tuple[tuple[str, ...], ...]
-    alone: bool
-    asked_at: int
-    until: int
-    findings: tuple[Finding, ...]
-    version: str
-    state: Standing
-    voided: tuple[str, ...]
-    later: str
-    decided_by: str
-    choice: Choice | Literal[""]
-    reason: str
-    raw: bytes
-    moved: tuple[str, ...] = ()
-    number: int = 0
-
-
-async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
-    """Questions that wait, oldest first. A run that can't be believed or read is left out, and set aside if forged."""
-    asks: list[Ask] = []
-    authority = await believed(host)
-    while (wanted := limit - len(asks)) > 0:
-        rows = await host.store.list_asks(AskFilter(host.tenant, role, wanted, after))
-        asks += [ask for row in rows if (ask := await _waiting(host, row, authority)) is not None]
-        if len(rows) < wanted:
-            break
-        after = rows[-1].number
-    return asks
-
-
-async def _waiting(host: Host, row: AskRow, authority: Authority | None) -> Ask | None:
-    """The question that a row of the index leads to; None where its journal has none that waits there."""
-    if host.clock.latest() > row.until:
-        return None  # a row that says so falsely is written anew when the run goes on
-    try:
-        found = await find(host, row.run)
-    except UNBELIEVED:
-        return None
-    ask = found.view.boundary.asks.get(row.ask)
-    if ask is None or standing(found.view, ask, host.clock.latest()) != "open":
-        return None
-    return replace(shown(found.view, ask, host.clock.latest(), authority), number=row.number)
-
-
-async def read_ask(host: Host, ask_id: str) -> Ask:
-    """A question by its id, open or not. Raises ApprovalRefused `approval.absent`, Tampered, RunQuarantined."""
-    row = await _row(host, ask_id)
-    found = await find(host, row.run)
-    told = shown(found.view, _ask(found, ask_id), host.clock.latest(), await believed(host))
-    return replace(told, number=row.number)
 
 
 async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: str, seen: str) -> Ask:
@@ -143,11 +33,11 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
     `.void`, `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written.
     `.late`: the question became void while the answer was on its way, so that a yes, which was written, does not count.
     """
-    row = await _row(host, ask_id)
+    row = await row_of(host, ask_id)
 
     def write(found: Found) -> Letter:
         authority = host.standing.authority
-        ask = _ask(found, ask_id)
+        ask = ask_in(found, ask_id)
         _check_standing(host, found, ask, seen)
         is_alone = check_decider(authority, found.view, ask, by, choice)
         fact = ApprovalDecided(
@@ -163,7 +53,7 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
 
     await post(host, row.run, by=by, write=write, is_fenced=True)
     found = await find(host, row.run)  # whoever holds the run may have been faster
-    ask = _ask(found, ask_id)
+    ask = ask_in(found, ask_id)
     if choice == "approve" and ask.voided:
         raise ApprovalRefused(
             f"The question became void while the answer came ({', '.join(ask.voided)}): it does not count.",
@@ -171,75 +61,6 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
             hint="Look at `remit inbox` for what is asked now.",
         )
     return shown(found.view, ask, host.clock.latest(), host.standing.authority)
-
-
-def standing(view: RunView, ask: AskView, now: int) -> Standing:
-    """How a question stands, also where nobody wrote that down: time passes, and a run ends, without an entry for it.
-
-    now: microseconds UTC.
-    """
-    if ask.state not in ("open", "approved"):
-        return ask.state
-    if view.ended is not None:
-        return "run_ended"
-    is_over = max(now, view.last_at) > ask.asked.until or view.boundary.cancel is not None
-    return "over" if is_over else ask.state
-
-
-def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) -> Ask:
-    """A question as a person is shown it. authority: as it is now; None where it can't be believed. now: µs UTC."""
-    asked, boundary, opened = ask.asked, view.boundary, view.opened
-    before = boundary.asks.get(asked.instead_of)
-    judged = _judged(view, ask)
-    needs = judged.question.needs if judged is not None else []
-    later = boundary.last_ask_of(asked.call)
-    immaterial, state = immaterial_of(needs), standing(view, ask, now)
-    return Ask(
-        id=asked.ask,
-        run=view.identity.run,
-        flow=opened.flow,
-        by=opened.by,
-        behalf=opened.behalf,
-        effect=asked.bound.effect,
-        call=asked.call,
-        payload=msgspec.json.decode(ask.request),
-        difference=None if before is None else difference(before.request, ask.request, immaterial),
-        void=() if before is None else tuple(before.voided),
-        evidence=tuple(_evidence(view, asked, name, judged, authority) for name in asked.bound.evidence),
-        roles=tuple(tuple(group) for group in asked.bound.roles),
-        alone=_may_alone(needs),
-        asked_at=ask.at,
-        until=asked.until,
-        findings=tuple(judged.verdict.findings) if judged is not None else (),
-        version=ask.hash,
-        state=state,
-        voided=tuple(ask.voided),
-        later=later.asked.ask if later is not None and later is not ask else "",
-        decided_by=ask.decided.by if ask.decided is not None else "",
-        choice=ask.decided.fact.choice if ask.decided is not None else "",
-        reason=detail_of(ask.decided.reason) if ask.decided is not None else "",
-        raw=ask.request,
-        moved=_moved(view, ask, judged, authority) if state in ("open", "approved") else (),
-    )
-
-
-async def _row(host: Host, ask_id: str) -> AskRow:
-    row = await host.store.read_ask(host.tenant, ask_id)
-    if row is None:
-        raise _absent(ask_id)
-    return row
-
-
-def _ask(found: Found, ask_id: str) -> AskView:
-    ask = found.view.boundary.asks.get(ask_id)
-    if ask is None:
-        raise _absent(ask_id)
-    return ask
-
-
-def _absent(ask_id: str) -> ApprovalRefused:
-    hint = "See `remit inbox` for what waits for an answer."
-    return ApprovalRefused(f"There is no question {ask_id!a}; nothing was done.", code="approval.absent", hint=hint)
 
 
 def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
@@ -291,7 +112,7 @@ def check_decider(authority: Authority, view: RunView, ask: AskView, by: str, ch
         raise ApprovalRefused(f"{by!r} is not a person; nothing was done.", code="approval.decider")
     if who.disabled:
         raise ApprovalRefused(f"{by!r} is disabled; nothing was done.", code="approval.disabled")
-    judged = _judged(view, ask)
+    judged = judged_of(view, ask)
     groups = asked.bound.roles
     served = [sorted(set(group) & set(who.roles)) for group in groups]
     if not all(served) and (choice == "approve" or not any(served)):
@@ -305,14 +126,14 @@ def check_decider(authority: Authority, view: RunView, ask: AskView, by: str, ch
     selves = [p for p in (view.opened.by, view.opened.behalf) if p is not None]
     if person not in [authority.person_of(p) for p in selves]:
         return False
-    if not _may_alone(judged.question.needs if judged is not None else ()):
+    if not may_alone(judged.question.needs if judged is not None else ()):
         raise ApprovalRefused(f"{by!r} would approve its own run; nothing was done.", code="approval.self")
     return True
 
 
 def _too_new(authority: Authority, view: RunView, ask: AskView, by: str) -> ApprovalRefused:
     """Who else answers, or what makes the question one that they can answer."""
-    judged, run = _judged(view, ask), shlex.quote(view.identity.run)
+    judged, run = judged_of(view, ask), shlex.quote(view.identity.run)
     others = seniors(authority, view.opened, ask.asked, judged.question.needs if judged is not None else ())
     hint = f"Who held it before answers: {', '.join(others)}."
     if not others:
@@ -332,67 +153,7 @@ def _lacking(by: str, groups: list[list[str]], served: list[list[str]]) -> Appro
     return error
 
 
-def _judged(view: RunView, ask: AskView) -> GateJudged | None:
-    return view.boundary.asked_for.get(ask.asked.ask)
-
-
-def _may_alone(needs: Sequence[Need]) -> bool:
-    return bool(needs) and all(need.alone for need in needs)
-
-
 def _meaning(ask: AskView, choice: Choice) -> str:
     """What is said by it, in words that do not depend on what an agent wrote."""
     what = f"{ask.asked.bound.effect} as {ask.asked.call}" if ask.asked.bound.effect else ask.asked.call
     return f"{what} may happen, once, exactly as shown" if choice == "approve" else f"{what} must not happen"
-
-
-def _moved(view: RunView, ask: AskView, judged: GateJudged | None, authority: Authority | None) -> tuple[str, ...]:
-    """What the gate will find otherwise than when it asked, as far as that is known without the code of the run."""
-    if judged is None or authority is None:
-        return ()
-    asked, question = ask.asked, judged.question
-    moved = [POLICY_MOVED] if asked.bound.policy_set != authority.policy_set else []
-    if ask.decided is None and is_nobody_left(authority, view.opened, asked, question.needs, question.risk):
-        moved.append(ROLES_MOVED)
-    whom = [who for who in (judged.question.executor, judged.question.behalf) if who is not None]
-    return (*moved, *(who.principal for who in whom if authority.who(who.principal) != who))
-
-
-def _evidence(
-    view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None, authority: Authority | None
-) -> Evidence:
-    """As the question is bound to it, whatever was stated under this name elsewhere or since."""
-    digest = asked.bound.evidence[name]
-    known = view.boundary.evidence_with(digest)
-    if known is None:
-        return Evidence(name, None, 0, 0)
-    value, fact = known
-    policy, pinned = authority.policy if authority is not None else None, view.opened.contract
-    rules = rules_for(asked.bound.effect, pinned=pinned, coded=pinned, policy=policy)
-    until = evidence_until(rules, name, fact.as_of, fact.until)
-    changes, since = _changes(view, asked, name, judged)
-    return Evidence(name, msgspec.json.decode(value), fact.as_of, until, changes, since)
-
-
-def _changes(
-    view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None
-) -> tuple[tuple[Change, ...], Literal["", "asked", "relied"]]:
-    """Where evidence parts from what a person was shown last, or else from what the flow made its request from."""
-    boundary, digest = view.boundary, asked.bound.evidence[name]
-    before = boundary.asks.get(asked.instead_of)
-    shown_last = before.asked.bound.evidence.get(name, "") if before is not None else ""
-    relied = next((basis.relied for basis in judged.question.evidence if basis.name == name), "") if judged else ""
-    found: tuple[tuple[str, Literal["asked", "relied"]], ...] = ((shown_last, "asked"), (relied, "relied"))
-    for then, since in found:
-        old, new = boundary.evidence_with(then), boundary.evidence_with(digest)
-        if then != digest and old is not None and new is not None and old[0] != new[0]:
-            return difference(old[0], new[0]).changes, since
-    return (), ""
-
-
-async def believed(host: Host) -> Authority | None:
-    """Directory and policy as they are now; None where they can't be believed: a question is shown all the same."""
-    try:
-        return await glance(host)
-    except AuthorityUnreadable:
-        return None

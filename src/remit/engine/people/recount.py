@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from remit.engine.boundary.question import is_shared
+from remit.engine.boundary.shared import is_shared
 from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
 from remit.errors import Tampered

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from remit.engine.people.deciding import Ask, shown, standing
+from remit.engine.people.asks import Ask, shown, standing
 from remit.engine.people.newest import PAGE, RUNS_MAX, newest, view_of
 from remit.engine.process.host import Host
 from remit.engine.process.standing import glance

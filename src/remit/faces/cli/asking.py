@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from remit.engine.people.deciding import Ask, Choice, check_decider
+from remit.engine.people.asks import Ask, Choice
+from remit.engine.people.deciding import check_decider
 from remit.errors import ApprovalRefused
 from remit.faces.cli import question
 from remit.faces.cli.act import Manner, act

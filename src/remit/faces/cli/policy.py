@@ -14,7 +14,7 @@ from rich.console import Group
 from remit.authority.directory import Authority
 from remit.authority.money import money
 from remit.authority.policy import policy_difference, policy_from_toml
-from remit.engine.people.deciding import Ask
+from remit.engine.people.asks import Ask
 from remit.engine.people.used import Used
 from remit.errors import Refused, RemitError, RunAbsent
 from remit.faces.cli.act import Manner, act

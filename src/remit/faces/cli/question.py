@@ -15,7 +15,7 @@ from rich.console import Group
 from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
 from remit.authority.suspicious import suspicious
-from remit.engine.people.deciding import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
+from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from remit.engine.people.deciding import ROLES_MOVED, Ask
+from remit.engine.people.asks import ROLES_MOVED, Ask
 from remit.engine.people.effected import Effected
 from remit.engine.process.outcome import done_before
 from remit.faces.cli.inert import cell, line

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from remit.engine.people.deciding import Standing, standing
+from remit.engine.people.asks import Standing, standing
 from remit.engine.runs.rehearsal import Compatibility
 from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
