@@ -68,7 +68,7 @@ from remit.facts.machine import Status
 from remit.facts.rules import PolicyPin
 from remit.facts.timeline import Line, Timeline
 from remit.facts.view import RunView
-from remit.store.protocol import Checkup, RunRow, Stored
+from remit.store.rows import Checkup, RunRow, Stored
 
 __version__ = "0.1.0"
 

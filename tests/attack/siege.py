@@ -19,7 +19,9 @@ from remit.facts.entry import Pen
 from remit.facts.fact import Fact
 from remit.facts.kinds import QuarantineLifted, RunQuarantined, SignalSent, write
 from remit.facts.names import INCIDENTS
-from remit.store.protocol import RunRow, Store, Unit
+from remit.store.protocol import Store
+from remit.store.rows import RunRow
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 from tests.support.journal import SALT, identity_of
 from tests.support.vault import Ledger, Vault

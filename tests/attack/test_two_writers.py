@@ -12,7 +12,8 @@ import remit
 from remit.errors import LeaseLost
 from remit.facts.entry import HEADER, Pen
 from remit.facts.kinds import AttemptStarted, SignalSent, StepDone, write
-from remit.store.protocol import Move, Store, Unit
+from remit.store.protocol import Store
+from remit.store.units import Move, Unit
 from tests.attack.siege import AMOUNT, OPEN, VICTIM, Siege
 from tests.spec.conftest import Storage
 from tests.support.journal import SALT, identity_of

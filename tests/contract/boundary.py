@@ -21,8 +21,10 @@ from remit.facts.announced import AskDecided, AskOpened, DoubtTold, write
 from remit.facts.kinds import SignalSent
 from remit.facts.names import AUTHORITY, INCIDENTS
 from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Ground, Mark, OpenAsk, Reserve, TakeKey, Unreserve
-from remit.store.protocol import AskFilter, KeyRow, OutboxRow, Store, Unit
+from remit.store.protocol import Store
+from remit.store.rows import AskFilter, KeyRow, OutboxRow
 from remit.store.tables import INLINE_BYTES_MAX
+from remit.store.units import Unit
 from tests.contract.suite import row_of
 from tests.support.journal import TENANT, Hand, fence_of, open_held, open_run, opening, read_stored, read_view
 

@@ -13,7 +13,8 @@ from datetime import timedelta
 import pytest
 
 from remit.errors import LeaseLost
-from remit.store.protocol import RunFilter, Store
+from remit.store.protocol import Store
+from remit.store.rows import RunFilter
 from remit.store.tables import INLINE_BYTES_MAX
 from tests.contract.suite import (
     LEASE,

@@ -20,19 +20,10 @@ from remit.clock import Clock
 from remit.errors import LeaseLost, StoreClosed
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import INCIDENTS
-from remit.store.protocol import (
-    AskFilter,
-    Claim,
-    Move,
-    Renewal,
-    Renewer,
-    RunFilter,
-    RunRow,
-    Store,
-    Unit,
-    WorkerRow,
-)
+from remit.store.protocol import Renewer, Store
+from remit.store.rows import AskFilter, RunFilter, RunRow, WorkerRow
 from remit.store.tables import INLINE_BYTES_MAX
+from remit.store.units import Claim, Move, Renewal, Unit
 from tests.support.clock import MovedClock
 from tests.support.journal import (
     INPUT,

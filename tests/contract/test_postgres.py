@@ -10,7 +10,7 @@ import asyncpg
 import pytest
 
 from remit.store.postgres import PostgresStore
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.contract.boundary import SharedBoundary
 from tests.contract.lasting import SharedContract
 from tests.contract.suite import Make

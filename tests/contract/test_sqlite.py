@@ -8,9 +8,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remit.store.protocol import Unit
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.guest import Build
+from remit.store.units import Unit
 from tests.contract.boundary import SharedBoundary
 from tests.contract.lasting import SharedContract
 from tests.contract.suite import Make

@@ -16,7 +16,8 @@ import pytest
 from remit.errors import LeaseLost, Moved, Refused, RemitError
 from remit.facts.announced import DoubtTold
 from remit.store.marks import Announce, Fence, Reserve
-from remit.store.protocol import Store, Unit
+from remit.store.protocol import Store
+from remit.store.units import Unit
 from tests.contract.boundary import ELSEWHERE, open_authority, resting
 from tests.contract.suite import row_of
 from tests.support.journal import LEASE_MS, TENANT, Hand, fence_of, open_held, read_stored, read_view

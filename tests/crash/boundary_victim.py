@@ -15,7 +15,8 @@ from remit.errors import Moved
 from remit.facts.announced import DoubtTold
 from remit.facts.names import AUTHORITY
 from remit.store.marks import Announce, Fence, Reserve, TakeKey
-from remit.store.protocol import Store, Unit
+from remit.store.protocol import Store
+from remit.store.units import Unit
 from remit.store.url import store_for
 from tests.support.journal import Hand, open_held, opening
 

@@ -24,7 +24,8 @@ import msgspec
 
 import remit
 from remit.facts.entry import HEADER
-from remit.store.protocol import Store, Unit
+from remit.store.protocol import Store
+from remit.store.units import Unit
 from remit.store.url import store_for
 from tests.crash.errand import DIRECTOR, RULES, Watched, appoint, drive, errand
 from tests.crash.outside import Outside

@@ -21,7 +21,9 @@ import msgspec
 
 import remit
 from remit.errors import RemitError
-from remit.store.protocol import Claim, Opening, Renewal, Renewer, RunRow, Store
+from remit.store.protocol import Renewer, Store
+from remit.store.rows import RunRow
+from remit.store.units import Claim, Opening, Renewal
 from remit.store.url import store_for
 from tests.support.journal import TENANT, Hand
 

@@ -10,8 +10,8 @@ import asyncio
 import itertools
 import sys
 
-from remit.store.protocol import Claim
 from remit.store.sqlite import SqliteStore
+from remit.store.units import Claim
 from tests.support.journal import LEASE_MS, Hand, open_held
 
 RUNS = 3

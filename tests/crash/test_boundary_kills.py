@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from remit.facts.announced import DoubtTold, read
-from remit.store.protocol import RunFilter, Store
+from remit.store.protocol import Store
+from remit.store.rows import RunFilter
 from remit.store.url import store_for
 from tests.crash.boundary_victim import AMOUNT, SCOPE, TAKEN
 from tests.support.journal import read_view

@@ -27,7 +27,9 @@ from remit.clock import monotonic_ms
 from remit.engine.process.liveness import ProcessLock
 from remit.errors import StoreUnavailable
 from remit.facts.entry import HEADER, Header
-from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Renewal, Renewer, RunRow, Store, Stored
+from remit.store.protocol import LEASE_MS_MAX, LEASE_MS_MIN, Renewer, Store
+from remit.store.rows import RunRow, Stored
+from remit.store.units import Renewal
 from remit.store.url import store_for
 from tests.crash.owner import OPEN, RUN
 from tests.support.journal import TENANT, read_stored, read_view

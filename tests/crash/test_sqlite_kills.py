@@ -12,7 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remit.store.protocol import RunFilter
+from remit.store.rows import RunFilter
 from remit.store.sqlite import SqliteStore
 from tests.support.journal import read_view
 

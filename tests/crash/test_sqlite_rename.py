@@ -9,7 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from remit.store.protocol import RunFilter
+from remit.store.rows import RunFilter
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from tests.support.aged import age

@@ -19,7 +19,7 @@ from typing import Any
 import remit
 from remit.facts.entry import HEADER
 from remit.facts.names import RESERVED_PREFIX
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 
 OPEN = remit.Contract(version="1", resume="anyone")
 EXIT_STATUS = 3

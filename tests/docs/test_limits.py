@@ -12,7 +12,7 @@ import apsw
 import pytest
 
 import remit
-from remit.store.protocol import Peek
+from remit.store.rows import Peek
 from remit.store.sqlite import SqliteStore
 from tests.support.clock import MovedClock
 from tests.support.office import Office, answer, staffed

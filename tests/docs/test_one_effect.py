@@ -53,7 +53,7 @@ SMALL = (
     "clock.py",
     "engine/process/hours.py",
     "engine/process/salt.py",
-    "store/protocol.py",
+    "store/units.py",
     "store/tables.py",
 )
 READ = {

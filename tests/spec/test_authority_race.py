@@ -23,7 +23,8 @@ import pytest
 
 import remit
 from remit.errors import Moved
-from remit.store.protocol import Store, Unit
+from remit.store.protocol import Store
+from remit.store.units import Unit
 from remit.store.url import store_for
 from tests.spec.conftest import Storage
 from tests.support.vault import Vault

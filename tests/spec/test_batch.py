@@ -16,7 +16,9 @@ from remit.facts.announced import AskOpened
 from remit.facts.entry import Entry, Lane
 from remit.store.batch import Answers, GroupCommit
 from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, Reserve, TakeKey, Unreserve
-from remit.store.protocol import Counters, Loss, Opening, RunRow, Unit
+from remit.store.protocol import Counters
+from remit.store.rows import RunRow
+from remit.store.units import Loss, Opening, Unit
 
 
 class Tongue:

@@ -19,7 +19,9 @@ from remit.engine.process.taking import Taken, Taker, alone
 from remit.facts.entry import HEADER
 from remit.facts.kinds import CancelAsked, DoubtResolved
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Claim, RunRow, Store, Unit
+from remit.store.protocol import Store
+from remit.store.rows import RunRow
+from remit.store.units import Claim, Unit
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Till
 from tests.support.till import paying as paying_at_till

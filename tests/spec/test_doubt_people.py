@@ -15,8 +15,9 @@ import pytest
 
 import remit
 from remit.store.memory import MemoryStore
-from remit.store.protocol import RunRow, Unit
+from remit.store.rows import RunRow
 from remit.store.sqlite import SqliteStore
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 from tests.support.office import BUYER, DANA, DEREK, DORA, HOURS_72, ROOT, RUN, Office, answer, staffed
 from tests.support.till import OPEN, Order, Receipt, Till, find_out, paying

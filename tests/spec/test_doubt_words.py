@@ -11,7 +11,8 @@ import pytest
 import remit
 from remit.facts.entry import HEADER
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Claim, RunRow, Unit
+from remit.store.rows import RunRow
+from remit.store.units import Claim, Unit
 from tests.spec.conftest import Storage
 from tests.spec.test_doubt_people import code_of, in_doubt
 from tests.support.office import DEREK, DORA, HOURS_72, ROOT, RUN

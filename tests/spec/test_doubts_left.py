@@ -11,7 +11,7 @@ import remit
 from remit.engine.people import effected
 from remit.errors import StoreClosed
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Claim
+from remit.store.units import Claim
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.till import Till, find_out, paying

@@ -11,8 +11,9 @@ import pytest
 
 import remit
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Store, Unit
+from remit.store.protocol import Store
 from remit.store.sqlite.store import SqliteStore
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 from tests.support.moving import Moving
 from tests.support.till import OPEN, Order, Till, find_out, kinds_of

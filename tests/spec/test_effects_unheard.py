@@ -13,7 +13,7 @@ import pytest
 
 import remit
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 from tests.support.office import BUYER, answer, staffed
 from tests.support.till import OPEN, Order, Till, kinds_of

@@ -15,7 +15,8 @@ import pytest
 
 import remit
 from remit.store.memory import MemoryStore
-from remit.store.protocol import KeyRow, Store
+from remit.store.protocol import Store
+from remit.store.rows import KeyRow
 from remit.store.url import store_for
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock

@@ -21,7 +21,7 @@ from remit.errors import Refused, StoreError, StoreRefused, StoreUnavailable, Ta
 from remit.facts.announced import AskOpened
 from remit.store.file import FileStore
 from remit.store.marks import Announce, OpenAsk, Reserve, TakeKey
-from remit.store.protocol import AskFilter, RunFilter, WorkerRow
+from remit.store.rows import AskFilter, RunFilter, WorkerRow
 from tests.support.journal import TENANT, WORKER, Hand, open_held, open_run, opening, read_stored, read_view
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOLDER = """
 import asyncio, os, sys
 from remit.store.file import FileStore
-from remit.store.protocol import WorkerRow
+from remit.store.rows import WorkerRow
 from tests.support.journal import open_held
 
 async def main(path):

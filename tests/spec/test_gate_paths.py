@@ -23,7 +23,9 @@ from typing import Any, cast
 import pytest
 
 import remit
-from remit.store.protocol import Claim, RunRow, Store
+from remit.store.protocol import Store
+from remit.store.rows import RunRow
+from remit.store.units import Claim
 from remit.store.url import store_for
 from tests.spec.conftest import Storage
 from tests.spec.gate_walker import OPEN, Watched, flow_of, sent_again

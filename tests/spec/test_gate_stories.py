@@ -17,7 +17,8 @@ from remit.facts.entry import HEADER
 from remit.facts.kinds import GateJudged, RunEnded
 from remit.facts.names import AUTHORITY
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Opening, Peek, RunRow
+from remit.store.rows import Peek, RunRow
+from remit.store.units import Opening
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import (

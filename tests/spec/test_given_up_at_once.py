@@ -12,8 +12,8 @@ import pytest
 
 import remit
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Unit
 from remit.store.sqlite.store import SqliteStore
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Till, kinds_of
 

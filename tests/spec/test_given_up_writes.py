@@ -14,7 +14,7 @@ from remit.engine.turn.closing import AttemptClosed
 from remit.errors import CommitUnknown, StoreUnavailable
 from remit.store.batch import Answers
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Opening, Unit
+from remit.store.units import Opening, Unit
 from tests.support.till import OPEN
 
 HOUR = timedelta(hours=1)

@@ -7,7 +7,8 @@ import pytest
 import remit
 from remit import Contract
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Opening, RunRow
+from remit.store.rows import RunRow
+from remit.store.units import Opening
 
 
 class Counting(MemoryStore):

@@ -17,7 +17,7 @@ import pytest
 
 import remit
 from remit import Contract
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import remit
-from remit.store.protocol import OutboxRow
+from remit.store.rows import OutboxRow
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 

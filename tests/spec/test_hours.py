@@ -12,7 +12,7 @@ import remit
 from remit.clock import SystemClock
 from remit.engine.process import incidents
 from remit.engine.process.hours import JUMP_US, Hours
-from remit.store.protocol import Peek
+from remit.store.rows import Peek
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import DANA, DORA, ROOT, RUN, Office, answer, asked, kinds_of, staffed

@@ -12,7 +12,8 @@ import asyncpg
 import pytest
 
 from remit.store.postgres import PostgresStore
-from remit.store.protocol import Store, Stored
+from remit.store.protocol import Store
+from remit.store.rows import Stored
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.tables import INLINE_BYTES_MAX

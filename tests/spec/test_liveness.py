@@ -20,7 +20,7 @@ from remit.engine.process import liveness
 from remit.engine.process.liveness import ProcessLock, enlist, is_proven_dead, retire
 from remit.errors import StoreRefused
 from remit.locks import let_go
-from remit.store.protocol import WorkerRow
+from remit.store.rows import WorkerRow
 
 _STANDS_STILL = """
 import sys

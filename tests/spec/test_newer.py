@@ -9,7 +9,7 @@ import pytest
 import remit
 from remit.facts.entry import Lane, Pen
 from remit.facts.names import AUTHORITY
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.support.journal import SALT, identity_of
 from tests.support.office import BUYER, DANA, DORA, ORDER, ROOT, RUN, Office, asked, staffed
 

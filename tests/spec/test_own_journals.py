@@ -8,7 +8,7 @@ from collections.abc import Callable
 import remit
 from remit.facts.names import AUTHORITY
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Peek, RunRow
+from remit.store.rows import Peek, RunRow
 from tests.spec.conftest import Storage
 
 ROOT = "user:root"

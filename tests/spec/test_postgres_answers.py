@@ -15,7 +15,8 @@ from remit.errors import CommitUnknown, LeaseLost, StoreUnavailable
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import connection as postgres_connection
 from remit.store.postgres import link as postgres_link
-from remit.store.protocol import Claim, Opening, Renewal, RunRow
+from remit.store.rows import RunRow
+from remit.store.units import Claim, Opening, Renewal
 from tests.support.journal import LEASE_MS, TENANT, WORKER, Hand, open_held, opening, read_stored, read_view
 from tests.support.postgres_proxy import Proxy, proxy_before
 from tests.support.till import OPEN

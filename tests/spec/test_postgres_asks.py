@@ -10,7 +10,7 @@ from remit.facts.announced import AskOpened, RunStopped, kind_of
 from remit.store.marks import Announce, CloseAsk, OpenAsk
 from remit.store.postgres import PostgresStore
 from remit.store.postgres.rows import Q
-from remit.store.protocol import AskFilter
+from remit.store.rows import AskFilter
 from tests.spec.test_postgres_boundary import answers, effect, rival
 from tests.spec.test_postgres_store import outside, store, waiting
 from tests.support.journal import TENANT, Hand, open_held

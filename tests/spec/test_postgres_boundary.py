@@ -15,8 +15,9 @@ from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Mark, OpenAsk,
 from remit.store.postgres import PostgresStore
 from remit.store.postgres import writer as postgres_writer
 from remit.store.postgres.rows import Q
-from remit.store.protocol import AskFilter, Unit
+from remit.store.rows import AskFilter
 from remit.store.schema import migrations
+from remit.store.units import Unit
 from tests.contract.boundary import holder
 from tests.spec.test_postgres_store import outside, store, waiting
 from tests.support.journal import TENANT, Hand, fence_of, open_held, open_run, read_stored, read_view

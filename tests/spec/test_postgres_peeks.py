@@ -8,7 +8,7 @@ import pytest
 
 from remit.errors import StoreUnavailable
 from remit.store.postgres.peeks import Peeks
-from remit.store.protocol import Peek
+from remit.store.rows import Peek
 from tests.spec.test_postgres_store import store
 from tests.support.journal import Hand, open_held, open_run, read_stored
 

@@ -16,7 +16,8 @@ from remit.store.postgres import rows as postgres_rows
 from remit.store.postgres import writer as postgres_writer
 from remit.store.postgres.connection import PLANS, SETTINGS, check_url
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Claim, Move, Renewal, RunRow
+from remit.store.rows import RunRow
+from remit.store.units import Claim, Move, Renewal
 from tests.support.journal import (
     LEASE_MS,
     TENANT,

@@ -16,7 +16,7 @@ from remit.store.postgres import PostgresStore
 from remit.store.postgres import link as postgres_link
 from remit.store.postgres import transact as postgres_transact
 from remit.store.postgres.locked import write_locked
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.spec.test_postgres_store import outside, waiting
 from tests.support.journal import Hand, open_held, open_run, read_stored, read_view
 from tests.support.postgres import name_of

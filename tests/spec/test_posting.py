@@ -9,7 +9,7 @@ import pytest
 import remit
 from remit.engine.process.reserved import TRIES
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Peek
+from remit.store.rows import Peek
 from tests.spec.conftest import Storage
 from tests.support.office import DANA, DORA, RUN, Office, staffed
 from tests.support.till import Till, paying

@@ -11,7 +11,7 @@ import pytest
 import remit
 from remit.facts.entry import HEADER, entry_hash
 from remit.store.memory import MemoryStore
-from remit.store.protocol import RunRow, Stored
+from remit.store.rows import RunRow, Stored
 from remit.store.state import KeptRun
 from tests.support.journal import Hand
 from tests.support.till import OPEN, Order, Till

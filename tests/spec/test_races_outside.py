@@ -14,7 +14,7 @@ import remit
 from remit import Contract
 from remit.engine.turn import race
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 
 

@@ -12,7 +12,7 @@ import pytest
 import remit
 from remit.errors import StoreUnavailable
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Till, find_out
 

@@ -16,8 +16,9 @@ import pytest
 import remit
 from remit import Contract
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Claim, Store
+from remit.store.protocol import Store
 from remit.store.reading import READS, reading
+from remit.store.units import Claim
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")

@@ -11,7 +11,8 @@ import pytest
 import remit
 from remit import Contract, Step
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Opening, RunRow
+from remit.store.rows import RunRow
+from remit.store.units import Opening
 from tests.spec.conftest import Storage
 
 OPEN = Contract(version="1", resume="anyone")

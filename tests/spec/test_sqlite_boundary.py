@@ -9,10 +9,11 @@ import apsw
 import pytest
 
 from remit.store.marks import Reserve
-from remit.store.protocol import AskFilter, Unit
+from remit.store.rows import AskFilter
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.rows import Q
+from remit.store.units import Unit
 from tests.contract.boundary import fates, open_authority, resting
 from tests.support.aged import age
 from tests.support.journal import Hand, fence_of, open_held, read_view

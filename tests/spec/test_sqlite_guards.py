@@ -10,8 +10,8 @@ import pytest
 
 from remit.errors import Refused, StoreRefused
 from remit.store.postgres.ends import Ends
-from remit.store.protocol import AskRow, RunRow
 from remit.store.queries import load_queries, parse_queries
+from remit.store.rows import AskRow, RunRow
 from remit.store.schema import migrations, names_of, pending, steps
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.guards import check_mount, is_network, mount_of, read_mount, sqlite_path

@@ -17,10 +17,11 @@ import pytest
 
 import remit
 from remit.errors import CommitUnknown, StoreRefused, StoreUnavailable
-from remit.store.protocol import Claim, Unit, WorkerRow
+from remit.store.rows import WorkerRow
 from remit.store.sqlite import SqliteStore, place
 from remit.store.sqlite import rows as sqlite_rows
 from remit.store.sqlite.guards import Mount, check_companions
+from remit.store.units import Claim, Unit
 from tests.support.journal import Hand, open_held, opening, read_view
 
 COMPANIONS = ("", "-wal", "-shm")

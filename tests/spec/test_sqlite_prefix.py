@@ -17,11 +17,12 @@ import remit
 from remit.errors import StoreRefused
 from remit.facts.announced import AskOpened
 from remit.store.marks import Announce, OpenAsk, Reserve, TakeKey
-from remit.store.protocol import AskFilter, RunFilter, Unit
+from remit.store.rows import AskFilter, RunFilter
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.guest import OWN_TABLES
 from remit.store.sqlite.rows import Q
+from remit.store.units import Unit
 from tests.contract.boundary import holder, resting
 from tests.support.aged import age
 from tests.support.journal import TENANT, Hand, open_held, read_view

@@ -16,12 +16,14 @@ import pytest
 
 from remit.errors import LeaseLost, StoreClosed, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.machine import OPEN
-from remit.store.protocol import Renewal, RunFilter, Store
+from remit.store.protocol import Store
+from remit.store.rows import RunFilter
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.connection import WAL_BYTES_MAX, check_version, settle, transact
 from remit.store.sqlite.rows import Q
 from remit.store.tables import INLINE_BYTES_MAX
+from remit.store.units import Renewal
 from tests.support.clock import MovedClock
 from tests.support.journal import Hand, open_held, opening, read_view
 

@@ -11,10 +11,10 @@ import apsw
 import pytest
 
 from remit.errors import Refused, StoreRefused
-from remit.store.protocol import Unit
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
 from remit.store.sqlite.guest import OWN_TABLES
+from remit.store.units import Unit
 from tests.support.journal import Hand, open_held, read_view
 
 TABLES = """

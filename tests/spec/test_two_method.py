@@ -13,8 +13,8 @@ import pytest
 from remit.errors import LeaseLost, LoadError, Refused, SaveError, StoreRefused, StoreUnavailable, Tampered
 from remit.facts.kinds import RunQuarantined
 from remit.facts.names import INCIDENTS
-from remit.store.protocol import Claim, Renewal
 from remit.store.two_method import TwoMethodStore
+from remit.store.units import Claim, Renewal
 from tests.support.clock import MovedClock
 from tests.support.journal import (
     LEASE_MS,

@@ -18,7 +18,7 @@ from remit.facts import chain, kinds, machine
 from remit.facts.entry import Entry, Identity
 from remit.facts.names import AUTHORITY, INCIDENTS
 from remit.facts.view import fold
-from remit.store.protocol import RunRow, Stored
+from remit.store.rows import RunRow, Stored
 from tests.vectors import legal, make, reader, shapes
 
 DOCUMENT: dict[str, Any] = json.loads(make.FILE.read_text(encoding="utf-8"))

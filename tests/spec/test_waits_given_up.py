@@ -14,7 +14,7 @@ import remit
 from remit.engine.boundary import effect
 from remit.engine.boundary.settling import settle
 from remit.store.memory import MemoryStore
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.spec.conftest import Storage
 from tests.support.office import BUYER, answer, staffed
 from tests.support.till import OPEN, Order, Till, kinds_of

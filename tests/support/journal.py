@@ -14,7 +14,9 @@ from remit.facts.fact import Fact
 from remit.facts.kinds import AttemptStarted, RunEnded, RunOpened, SignalSent, StepDone, write
 from remit.facts.rules import ContractPin
 from remit.store.marks import Fence, Ground
-from remit.store.protocol import Move, Opening, RunRow, Store, Stored, Unit
+from remit.store.protocol import Store
+from remit.store.rows import RunRow, Stored
+from remit.store.units import Move, Opening, Unit
 
 TENANT = "default"
 FLOW = "purchase"

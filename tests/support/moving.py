@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from remit.store.protocol import Store, Unit
+from remit.store.protocol import Store
+from remit.store.units import Unit
 
 
 class Moving:

@@ -20,7 +20,7 @@ import msgspec
 
 from remit.facts.entry import Entry, Lane
 from remit.store.plain import PlainRun, kept_run, plain_entry
-from remit.store.protocol import RunRow
+from remit.store.rows import RunRow
 
 COLUMNS = [field.name for field in fields(RunRow)]
 LANES: tuple[Lane, Lane] = ("main", "post")

@@ -35,7 +35,7 @@ from remit.faces.proving import CHECKED, NOT_COVERED, Proof
 from remit.facts.machine import Status
 from remit.facts.rules import PolicyPin
 from remit.facts.timeline import Line
-from remit.store.protocol import Checkup, RunRow
+from remit.store.rows import Checkup, RunRow
 
 Document = dict[str, Any]
 

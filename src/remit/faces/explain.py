@@ -25,7 +25,8 @@ from remit.facts.machine import Status
 from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
 from remit.facts.view import RunView
-from remit.store.protocol import LEASE_US_OVERLONG, Checkup, RunRow, Stored
+from remit.store.protocol import LEASE_US_OVERLONG
+from remit.store.rows import Checkup, RunRow, Stored
 
 QUARANTINED = "quarantined"  # no status of a run's own; it lies over any of them
 

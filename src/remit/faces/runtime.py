@@ -43,7 +43,8 @@ from remit.facts.machine import Status
 from remit.facts.names import check_principal, check_word
 from remit.facts.rules import PolicyPin
 from remit.facts.value import Codec
-from remit.store.protocol import Checkup, RunFilter, RunRow, Store, Stored
+from remit.store.protocol import Store
+from remit.store.rows import Checkup, RunFilter, RunRow, Stored
 from remit.store.url import store_for
 
 _UNTYPED: Codec[Any] = Codec(Any)

@@ -25,7 +25,9 @@ from functools import partial
 from typing import Literal, NamedTuple, Protocol
 
 from remit.errors import CommitUnknown, LeaseLost, Moved, StoreClosed, StoreUnavailable
-from remit.store.protocol import Counters, Loss, Made, Opening, RunRow, Unit
+from remit.store.protocol import Counters
+from remit.store.rows import RunRow
+from remit.store.units import Loss, Made, Opening, Unit
 
 
 class Answers(NamedTuple):

@@ -13,8 +13,9 @@ from dataclasses import replace
 
 from remit.facts import announced
 from remit.store.marks import Announce, CloseAsk, FreeKey, Mark, Note, OpenAsk, Reserve, TakeKey, Unreserve
-from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, RunRow, Unit
+from remit.store.rows import AskFilter, AskRow, KeyRow, OutboxRow, RunRow
 from remit.store.tables import fitted
+from remit.store.units import Loss, Unit
 
 Place = tuple[str, str]  # tenant, and a key, a scope or an ask
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from remit.store.protocol import Checkup, Ledger
+from remit.store.rows import Checkup, Ledger
 from remit.store.schema import migrations
 
 

@@ -23,27 +23,22 @@ from remit.facts.names import RESERVED_PREFIX
 from remit.store.batch import Answers, Committer, GroupCommit
 from remit.store.checkups import of_runs
 from remit.store.opened import Opened
-from remit.store.protocol import (
-    LEASE_US_OVERLONG,
+from remit.store.protocol import LEASE_US_OVERLONG, Counters, Renewer
+from remit.store.rows import (
     AskFilter,
     AskRow,
     Checkup,
-    Claim,
-    Counters,
     KeyRow,
     Ledger,
-    Opening,
     OutboxRow,
     Peek,
-    Renewal,
-    Renewer,
     RunFilter,
     RunRow,
     Stored,
-    Unit,
     WorkerRow,
 )
 from remit.store.state import Draft, State
+from remit.store.units import Claim, Opening, Renewal, Unit
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import asyncio
 import os
 
 from remit.errors import FORKED_HINT, StoreClosed
-from remit.store.protocol import Ledger
+from remit.store.rows import Ledger
 
 
 class Opened:

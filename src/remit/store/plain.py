@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from remit.facts.entry import Entry, Lane
-from remit.store.protocol import RunRow
+from remit.store.rows import RunRow
 from remit.store.state import KeptRun
 
 

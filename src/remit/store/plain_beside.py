@@ -17,7 +17,7 @@ import msgspec
 
 from remit.store.beside import Beside
 from remit.store.plain import Unreadable
-from remit.store.protocol import AskRow, KeyRow, OutboxRow
+from remit.store.rows import AskRow, KeyRow, OutboxRow
 from remit.store.state import KeptRun
 
 

@@ -20,8 +20,9 @@ from remit.facts.machine import OPEN
 from remit.facts.names import RESERVED_PREFIX
 from remit.store.beside import Beside
 from remit.store.marks import Ground
-from remit.store.protocol import Claim, Loss, Made, Opening, Renewal, RunFilter, RunRow, Stored, Unit, WorkerRow
+from remit.store.rows import RunFilter, RunRow, Stored, WorkerRow
 from remit.store.tables import fitted
+from remit.store.units import Claim, Loss, Made, Opening, Renewal, Unit
 
 
 @dataclass(slots=True)

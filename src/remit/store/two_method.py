@@ -50,8 +50,9 @@ from remit.facts.names import RESERVED_PREFIX
 from remit.store.batch import Answers
 from remit.store.memory import MemoryStore, draft_batch
 from remit.store.plain import PlainRun, Unreadable, kept_run, plain_run
-from remit.store.protocol import Checkup, Opening, Renewal, RunRow, Unit
+from remit.store.rows import Checkup, RunRow
 from remit.store.state import Draft, KeptRun, State
+from remit.store.units import Opening, Renewal, Unit
 
 T = TypeVar("T")
 

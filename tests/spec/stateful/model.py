@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from remit.store.protocol import Stored
+from remit.store.rows import Stored
 from tests.spec.stateful.world import (
     ALONE_MAX,
     BUYER,

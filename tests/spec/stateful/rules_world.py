@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 import remit
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 from tests.spec.stateful.model import Row
 
 BUYER, DANA = "agent:buyer", "user:dana"  # the executor, and the one for whom it acts

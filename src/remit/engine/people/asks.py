@@ -26,7 +26,7 @@ from remit.facts.calls import AskState, AskView
 from remit.facts.judgement import Finding, Need
 from remit.facts.kinds import ApprovalAsked, GateJudged
 from remit.facts.view import RunView
-from remit.store.protocol import AskFilter, AskRow
+from remit.store.rows import AskFilter, AskRow
 
 Choice = Literal["approve", "deny"]
 Standing = Literal[AskState, "over", "run_ended"]

@@ -16,7 +16,7 @@ from remit.engine.runs.unattended import end_unattended
 from remit.facts.kinds import CancelAsked
 from remit.facts.machine import ENDED
 from remit.facts.value import codec_for
-from remit.store.protocol import RunRow
+from remit.store.rows import RunRow
 
 _UNTYPED = codec_for(object)
 

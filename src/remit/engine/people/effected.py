@@ -15,7 +15,7 @@ from remit.engine.process.outcome import detail_of
 from remit.facts.calls import EffectView
 from remit.facts.machine import Status
 from remit.facts.view import RunView
-from remit.store.protocol import RunFilter
+from remit.store.rows import RunFilter
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from remit.engine.process.admit import UNBELIEVED, read_stored, verify
 from remit.engine.process.host import Host
 from remit.errors import Tampered
 from remit.facts.view import RunView
-from remit.store.protocol import RunFilter
+from remit.store.rows import RunFilter
 
 RUNS_MAX = 1_000
 PAGE = 200

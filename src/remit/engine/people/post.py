@@ -26,7 +26,7 @@ from remit.facts.entry import Pen
 from remit.facts.fact import Fact
 from remit.facts.machine import ENDED
 from remit.store.marks import Fence, Mark
-from remit.store.protocol import Unit
+from remit.store.units import Unit
 
 # By loop, ledger, tenant and run; a lock that nobody holds or waits for is forgotten.
 _turns: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, str, str, str], asyncio.Lock] = WeakValueDictionary()

@@ -16,7 +16,7 @@ from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
 from remit.errors import Tampered
 from remit.facts.view import RunView
-from remit.store.protocol import Checkup
+from remit.store.rows import Checkup
 
 TRIES = 3  # runs go on while they are counted
 NAMED_MAX = 5

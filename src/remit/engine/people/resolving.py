@@ -27,7 +27,8 @@ from remit.facts.kinds import DoubtResolved
 from remit.facts.value import codec_for
 from remit.store.checkups import OVERLONG_HINT
 from remit.store.marks import Announce
-from remit.store.protocol import LEASE_US_OVERLONG, RunRow
+from remit.store.protocol import LEASE_US_OVERLONG
+from remit.store.rows import RunRow
 
 _PLAIN = codec_for(object)
 _GIVEN_HINT = "Give what the effect's function would have returned as JSON's own types, and the evidence as text."

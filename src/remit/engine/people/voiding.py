@@ -16,7 +16,7 @@ from remit.engine.process.standing import glance
 from remit.errors import Tampered
 from remit.facts.machine import ENDED
 from remit.facts.view import RunView
-from remit.store.protocol import AskFilter
+from remit.store.rows import AskFilter
 
 
 async def voided_by(host: Host, policy: str) -> list[Ask]:

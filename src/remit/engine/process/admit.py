@@ -37,7 +37,7 @@ from remit.facts import chain
 from remit.facts.kinds import RunOpened
 from remit.facts.names import RESERVED_PREFIX
 from remit.facts.view import RunView, fold
-from remit.store.protocol import RunRow, Stored
+from remit.store.rows import RunRow, Stored
 
 # What says that this run can't be believed or read, and nothing of any other: whoever looks at many leaves it out.
 UNBELIEVED = (Tampered, JournalNewer, RunQuarantined, RunAbsent)

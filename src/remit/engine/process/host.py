@@ -16,7 +16,8 @@ from remit.engine.process.lease import Keeper
 from remit.engine.process.liveness import ProcessLock
 from remit.errors import Refused
 from remit.store.marks import Fence, Ground
-from remit.store.protocol import Store, WorkerRow
+from remit.store.protocol import Store
+from remit.store.rows import WorkerRow
 
 
 class WholeClock:

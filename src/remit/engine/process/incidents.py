@@ -21,7 +21,8 @@ from remit.facts.kinds import QuarantineLifted
 from remit.facts.machine import RESERVED_KINDS
 from remit.facts.names import INCIDENTS
 from remit.store.marks import Announce
-from remit.store.protocol import RunRow, Stored, Unit
+from remit.store.rows import RunRow, Stored
+from remit.store.units import Unit
 
 _log = logging.getLogger("remit")
 

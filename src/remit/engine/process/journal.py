@@ -8,7 +8,7 @@ from remit.authority.moments import datetime_of
 from remit.errors import Tampered
 from remit.facts import chain
 from remit.facts.entry import Identity
-from remit.store.protocol import RunRow, Stored
+from remit.store.rows import RunRow, Stored
 
 _MOMENTS = ("opened_at", "window_end")
 

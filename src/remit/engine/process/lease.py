@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from remit.clock import monotonic_ms
-from remit.store.protocol import Renewal, Renewer, RunRow, Store
+from remit.store.protocol import Renewer, Store
+from remit.store.rows import RunRow
+from remit.store.units import Renewal
 
 LEASE_MS_DEFAULT = 60_000
 

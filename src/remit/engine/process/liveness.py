@@ -34,7 +34,7 @@ from pathlib import Path
 
 from remit import locks
 from remit.errors import StoreRefused
-from remit.store.protocol import WorkerRow
+from remit.store.rows import WorkerRow
 
 _KEPT_SECONDS = 7 * 86_400
 _WORKER = re.compile(r"([0-9]+-[0-9a-f]{12})-[0-9]+")  # the name of its lock, and which of the process's it is

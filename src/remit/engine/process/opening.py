@@ -19,7 +19,7 @@ from remit.facts.entry import Identity, Pen, genesis, value_digest
 from remit.facts.judgement import Question, Who
 from remit.facts.kinds import RunOpened
 from remit.store.marks import Ground
-from remit.store.protocol import Opening
+from remit.store.units import Opening
 
 
 def draw_up(

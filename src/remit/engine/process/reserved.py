@@ -23,7 +23,8 @@ from remit.facts.fact import Fact
 from remit.facts.kinds import RunOpened
 from remit.facts.machine import FORMS, Status
 from remit.facts.rules import ContractPin
-from remit.store.protocol import RunRow, Stored, Unit
+from remit.store.rows import RunRow, Stored
+from remit.store.units import Unit
 
 SELF = "service:remit"
 

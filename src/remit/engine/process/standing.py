@@ -25,7 +25,8 @@ from remit.facts.entry import Identity
 from remit.facts.fact import Fact
 from remit.facts.names import AUTHORITY
 from remit.facts.view import RunView
-from remit.store.protocol import Peek, RunRow, Stored, Unit
+from remit.store.rows import Peek, RunRow, Stored
+from remit.store.units import Unit
 
 _LOST = (
     "The store lost entries that this process knows, as a failover or the restore of an older backup does. Restore "

@@ -22,7 +22,8 @@ from remit.engine.declared.flow import Flow
 from remit.engine.process.admit import Found, Order, is_holder_dead, newly_dead, open_run
 from remit.engine.process.host import Host
 from remit.facts.view import RunView
-from remit.store.protocol import Claim, RunRow
+from remit.store.rows import RunRow
+from remit.store.units import Claim
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ from remit.errors import (
 )
 from remit.facts.kinds import AttemptStarted
 from remit.facts.machine import ENDED
-from remit.store.protocol import RunRow
+from remit.store.rows import RunRow
 
 
 async def claim_and_run(host: Host, flow: Flow[Any], order: Order, *, is_waiting: bool) -> Outcome:

@@ -18,7 +18,7 @@ from remit.engine.turn.posts import cancelled
 from remit.errors import AuthorityUnreadable
 from remit.facts.kinds import AttemptStarted
 from remit.facts.machine import ENDED
-from remit.store.protocol import RunRow
+from remit.store.rows import RunRow
 
 
 async def end_unattended(host: Host, taker: Taker, found: Found) -> Outcome | RunRow | Again | None:

@@ -13,7 +13,7 @@ from remit.engine.declared.place import check_not_inside
 from remit.engine.process.admit import Found, find, is_holder_dead
 from remit.engine.process.host import Host
 from remit.facts.machine import ENDED, Status
-from remit.store.protocol import RunRow
+from remit.store.rows import RunRow
 
 _POLL_SECONDS_MIN, _POLL_SECONDS_MAX = 0.01, 0.25
 

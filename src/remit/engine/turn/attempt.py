@@ -37,7 +37,8 @@ from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import CallKind, Status, move
 from remit.facts.view import Recorded, RunView
 from remit.store.marks import Announce, Fence, Mark
-from remit.store.protocol import Move, Store
+from remit.store.protocol import Store
+from remit.store.units import Move
 
 
 class Attempt:

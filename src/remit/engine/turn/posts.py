@@ -16,7 +16,7 @@ from remit.errors import Tampered
 from remit.facts.boundary import Cancelled
 from remit.facts.chain import Journal, tampered
 from remit.facts.entry import Identity
-from remit.store.protocol import Stored
+from remit.store.rows import Stored
 
 
 async def notice(turn: Turn) -> None:

@@ -28,7 +28,8 @@ from remit.facts.entry import HEADER, Entry, Pen
 from remit.facts.fact import Fact
 from remit.facts.machine import BOUNDARY_KINDS, FINAL_KINDS, Status
 from remit.store.marks import Fence, FreeKey, Mark, Unreserve
-from remit.store.protocol import Move, Store, Unit
+from remit.store.protocol import Store
+from remit.store.units import Move, Unit
 
 RUNNING = Move(Status.RUNNING)
 

@@ -15,7 +15,7 @@ from remit.faces.spoken import evidence_of
 from remit.facts.machine import COMPLETING, ENDED
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
-from remit.store.protocol import Checkup, RunRow
+from remit.store.rows import Checkup, RunRow
 
 EFFECT_STYLES = {"ok": "green", "failed": "red", "did_not_happen": "dim", "in_doubt": "bold yellow"}
 ASK_STYLES = {"open": "yellow", "approved": "green", "denied": "red"}  # those that are over are dim

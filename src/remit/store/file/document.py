@@ -31,7 +31,7 @@ from remit.facts.entry import Entry, Lane
 from remit.store.beside import Beside
 from remit.store.plain import PlainRun, Unreadable, kept_run, plain_entry, plain_row
 from remit.store.plain_beside import PlainAnnouncement, PlainAsk, PlainCeiling, PlainKey, kept_beside, plain_beside
-from remit.store.protocol import RunRow, WorkerRow
+from remit.store.rows import RunRow, WorkerRow
 from remit.store.state import Draft, State
 
 FORM = 2

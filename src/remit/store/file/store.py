@@ -29,8 +29,9 @@ from remit.store.batch import Answers
 from remit.store.file.disk import Disk, file_path
 from remit.store.file.document import FORM, DocumentWriter, PlainLedger, read_document
 from remit.store.memory import MemoryStore, draft_batch
-from remit.store.protocol import Checkup, Ledger, Opening, Renewal, Unit
+from remit.store.rows import Checkup, Ledger
 from remit.store.state import Draft, State
+from remit.store.units import Opening, Renewal, Unit
 
 T = TypeVar("T")
 

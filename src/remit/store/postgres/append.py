@@ -18,8 +18,8 @@ from remit.facts.entry import Entry
 from remit.store.marks import Announce, Ground
 from remit.store.postgres.connection import Connection, Row
 from remit.store.postgres.rows import Q, read_peeks
-from remit.store.protocol import Made, Opening, Unit
 from remit.store.tables import LANES, is_large
+from remit.store.units import Made, Opening, Unit
 
 _APPEND, _APPEND_ONE, _APPEND_TOLD = Q["append"], Q["append_one"], Q["append_told"]
 _APPEND_POST, _OPEN_RUNS = Q["append_post"], Q["open_runs"]

@@ -6,7 +6,8 @@ from remit.store.checkups import of_ledger, of_runs, of_schema
 from remit.store.postgres.connection import Connection
 from remit.store.postgres.rows import Q
 from remit.store.postgres.schema import VERSION_MIN
-from remit.store.protocol import LEASE_US_OVERLONG, Checkup, Ledger
+from remit.store.protocol import LEASE_US_OVERLONG
+from remit.store.rows import Checkup, Ledger
 
 
 async def examine(connection: Connection, shown: str, ledger: Ledger, now: int | None) -> list[Checkup]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from remit.facts.machine import OPEN
 from remit.store.postgres.connection import Row
-from remit.store.protocol import Loss, Unit
+from remit.store.units import Loss, Unit
 
 
 class Ends(NamedTuple):

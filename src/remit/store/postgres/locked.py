@@ -22,7 +22,8 @@ from remit.store.postgres.connection import Connection
 from remit.store.postgres.ends import Ends, after, ends_of, loss_of
 from remit.store.postgres.marks import Marks, hold
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Loss, Opening, RunRow, Unit
+from remit.store.rows import RunRow
+from remit.store.units import Loss, Opening, Unit
 
 
 async def write_locked(

@@ -19,8 +19,8 @@ from remit.store.marks import Announce, CloseAsk, FreeKey, OpenAsk, Reserve, Tak
 from remit.store.postgres.connection import Connection
 from remit.store.postgres.ends import Ends
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Loss, Unit
 from remit.store.tables import NUMBER_MAX
+from remit.store.units import Loss, Unit
 
 _Place = tuple[str, str]  # tenant, and key, scope or ask
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from remit.store.protocol import Peek
+from remit.store.rows import Peek
 
 
 class Peeks:

@@ -15,7 +15,7 @@ from remit.errors import StoreClosed
 from remit.store.postgres.connection import now_or_null
 from remit.store.postgres.link import Link
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Renewal
+from remit.store.units import Renewal
 
 
 class PostgresRenewer:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from remit.store.postgres.connection import Connection, Row
-from remit.store.protocol import AskFilter, AskRow, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
+from remit.store.rows import AskFilter, AskRow, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
 from remit.store.tables import CHARACTER_LAST, EVERYBODY, NUMBER_MAX, fitted, fitted_key, is_listed, lanes_of
 
 Q = load_queries("postgres")

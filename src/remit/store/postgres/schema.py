@@ -14,7 +14,7 @@ from remit.clock import Clock
 from remit.errors import RemitError, StoreRefused
 from remit.store.postgres.connection import FAILURES, PLANS, Connection, Row, connect, leave, now_or_null, refusal
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Ledger
+from remit.store.rows import Ledger
 from remit.store.schema import migrations, pending
 
 VERSION_MIN = 130_000

@@ -49,23 +49,9 @@ from remit.store.postgres.rows import Q
 from remit.store.postgres.schema import has_schema, open_database
 from remit.store.postgres.transact import Transactions
 from remit.store.postgres.writer import PostgresWriter
-from remit.store.protocol import (
-    AskFilter,
-    AskRow,
-    Checkup,
-    Claim,
-    Counters,
-    KeyRow,
-    Opening,
-    OutboxRow,
-    Peek,
-    Renewer,
-    RunFilter,
-    RunRow,
-    Stored,
-    Unit,
-    WorkerRow,
-)
+from remit.store.protocol import Counters, Renewer
+from remit.store.rows import AskFilter, AskRow, Checkup, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
+from remit.store.units import Claim, Opening, Unit
 
 T = TypeVar("T")
 

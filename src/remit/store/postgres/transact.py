@@ -36,7 +36,7 @@ from remit.store.postgres.link import Link
 from remit.store.postgres.locked import write_locked
 from remit.store.postgres.rows import Q
 from remit.store.postgres.writer import find_units, meaning
-from remit.store.protocol import Loss, Unit
+from remit.store.units import Loss, Unit
 
 _MARGIN_MS = 5_000  # by which the server is more patient than we are; it counts where this process is frozen
 _LOCAL = {name: value for name, value in (SETTINGS | PLANS).items() if name != "application_name"}

@@ -42,8 +42,9 @@ from remit.store.postgres.ends import ends_of, loss_of
 from remit.store.postgres.link import TRIES, Link
 from remit.store.postgres.locked import write_locked
 from remit.store.postgres.rows import Q
-from remit.store.protocol import Loss, Opening, RunRow, Unit
+from remit.store.rows import RunRow
 from remit.store.tables import LANES, is_large
+from remit.store.units import Loss, Opening, Unit
 
 
 class PostgresWriter:

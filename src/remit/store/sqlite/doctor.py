@@ -7,7 +7,8 @@ import os
 import apsw
 
 from remit.store.checkups import of_ledger, of_runs, of_schema
-from remit.store.protocol import LEASE_US_OVERLONG, Checkup, Ledger
+from remit.store.protocol import LEASE_US_OVERLONG
+from remit.store.rows import Checkup, Ledger
 from remit.store.sqlite.connection import PRAGMAS, VERSION_MIN, WAL_BYTES_MAX
 from remit.store.sqlite.guards import companions_trouble, is_network, read_mount
 from remit.store.sqlite.rows import Q, rows_of

@@ -19,7 +19,7 @@ import apsw
 
 from remit.clock import Clock
 from remit.errors import StoreError, StoreRefused
-from remit.store.protocol import Ledger
+from remit.store.rows import Ledger
 from remit.store.schema import migrations, names_of, pending, steps, tables_of
 from remit.store.sqlite.connection import check_version, connect, patiently, refusal, settle, transact
 from remit.store.sqlite.guards import check_companions, check_folder, check_mount, read_mount

@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 import apsw
 
 from remit.errors import Refused
-from remit.store.protocol import Unit
 from remit.store.schema import tables_made
+from remit.store.units import Unit
 
 Build = Callable[[apsw.Connection], Unit]
 

@@ -15,9 +15,10 @@ import msgspec
 
 from remit.facts import announced
 from remit.store.marks import Announce, CloseAsk, FreeKey, Note, OpenAsk, Reserve, TakeKey, Unreserve
-from remit.store.protocol import AskFilter, AskRow, KeyRow, Loss, OutboxRow, Unit
+from remit.store.rows import AskFilter, AskRow, KeyRow, OutboxRow
 from remit.store.sqlite.rows import Q, row_of, rows_of
 from remit.store.tables import EVERYBODY, NUMBER_MAX, fitted, is_listed
+from remit.store.units import Loss, Unit
 
 
 def make_marks(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:

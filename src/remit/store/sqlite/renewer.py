@@ -17,9 +17,9 @@ import apsw
 
 from remit.clock import Clock
 from remit.errors import StoreClosed, StoreUnavailable
-from remit.store.protocol import Renewal
 from remit.store.sqlite.connection import Busy, transact, unavailable
 from remit.store.sqlite.rows import Q
+from remit.store.units import Renewal
 
 _PATIENCE_S = 10.0
 

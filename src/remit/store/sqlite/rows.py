@@ -15,8 +15,8 @@ from typing import Any
 import apsw
 
 from remit.store.damage import escaped
-from remit.store.protocol import RunFilter, RunRow, Stored, WorkerRow
 from remit.store.queries import load_queries
+from remit.store.rows import RunFilter, RunRow, Stored, WorkerRow
 from remit.store.tables import CHARACTER_LAST, NUMBER_MAX, fitted, fitted_key, lanes_of
 
 Q = load_queries("sqlite")

@@ -30,23 +30,8 @@ from remit.clock import Clock, SystemClock
 from remit.store.batch import GroupCommit
 from remit.store.damage import DAMAGE, damaged
 from remit.store.opened import Opened
-from remit.store.protocol import (
-    AskFilter,
-    AskRow,
-    Checkup,
-    Claim,
-    Counters,
-    KeyRow,
-    Opening,
-    OutboxRow,
-    Peek,
-    Renewer,
-    RunFilter,
-    RunRow,
-    Stored,
-    Unit,
-    WorkerRow,
-)
+from remit.store.protocol import Counters, Renewer
+from remit.store.rows import AskFilter, AskRow, Checkup, KeyRow, OutboxRow, Peek, RunFilter, RunRow, Stored, WorkerRow
 from remit.store.sqlite import doctor as sqlite_doctor
 from remit.store.sqlite import marks as sqlite_marks
 from remit.store.sqlite import rows as sqlite_rows
@@ -57,6 +42,7 @@ from remit.store.sqlite.place import moved
 from remit.store.sqlite.renewer import SqliteRenewer
 from remit.store.sqlite.rows import Q
 from remit.store.sqlite.writer import SqliteWriter
+from remit.store.units import Claim, Opening, Unit
 
 T = TypeVar("T")
 

@@ -21,11 +21,12 @@ from remit.facts.entry import Entry
 from remit.store.batch import Answers
 from remit.store.damage import DAMAGE, damaged
 from remit.store.marks import Fence, Ground
-from remit.store.protocol import Loss, Made, Opening, RunRow, Unit
+from remit.store.rows import RunRow
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.marks import make_marks
 from remit.store.sqlite.rows import Q
 from remit.store.tables import LANES, is_large
+from remit.store.units import Loss, Made, Opening, Unit
 
 Move = Callable[[apsw.Connection, Sequence[Unit], int], list[Loss | None]]
 

@@ -29,13 +29,13 @@ import apsw
 from remit.clock import Clock
 from remit.store.batch import Answers
 from remit.store.damage import DAMAGE, damaged
-from remit.store.protocol import Loss, Opening, Unit
 from remit.store.sqlite.connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
 from remit.store.sqlite.file import connect_again
 from remit.store.sqlite.guest import Build, build_unit
 from remit.store.sqlite.place import Place
 from remit.store.sqlite.units import Move, SomeLost, move_all, move_each, write_batch
 from remit.store.tables import is_large
+from remit.store.units import Loss, Opening, Unit
 
 T = TypeVar("T")
 

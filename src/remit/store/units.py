@@ -1,0 +1,132 @@
+"""Units: what a store is asked to write, and why it may refuse.
+
+    Unit      entries of one run, written whole or not at all
+    Opening   a run that may not exist yet, with its first entry
+    Claim     a run that a worker asks to hold
+    Renewal   a hold that is to go on
+
+Each says what must still be so, and is written under that or not at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from remit.facts.entry import Entry, Lane
+from remit.store.marks import Condition, Fence, Ground, Mark
+from remit.store.rows import RunRow
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """New index values of a run's row, written with the entries that cause them."""
+
+    status: str
+    code: str = ""
+    release: bool = False  # the attempt is over: worker and lease are cleared
+
+
+# Why a unit was not written: head, epoch or lease; or what it rests on moved, and it can be judged again.
+Loss = Literal["lease", "authority", "post", "business", "ceiling"]
+
+
+@dataclass(slots=True)
+class Unit:
+    """Entries of one run and lane that are written together, and what must still be true of its row.
+
+    epoch: of the lease that must still hold; None for lane post and for journals of Remit's own,
+    which need no lease and compare the head alone.
+    fence, post_head, and the marks that are conditions: where one fails nothing of the unit is written.
+    """
+
+    run_key: int
+    lane: Lane
+    head_before: bytes
+    head_after: bytes
+    seq_after: int
+    entries: list[Entry]
+    epoch: int | None
+    move: Move | None = None
+    quarantine: tuple[int, bool] | None = None  # run key whose overlay is set or cleared in the same commit
+    fence: Fence | None = None
+    post_head: bytes | None = None  # where lane post must still end
+    marks: tuple[Mark, ...] = ()
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether it may be refused although the lease holds. Such a unit is never joined with another."""
+        if self.fence is not None or self.post_head is not None:
+            return True
+        return bool(self.marks) and any(isinstance(mark, Condition) for mark in self.marks)
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A run to be made, unless its id is taken in that tenant, in whichever generation.
+
+    worker: takes the run at once under epoch 1; None leaves it unheld, with epoch 0.
+    ground: what must still be true of `remit:authority`; None for a journal of Remit's own.
+    """
+
+    tenant: str
+    run: str
+    gen: int
+    flow: str
+    by: str
+    opened_at: int
+    window_end: int
+    entry: Entry
+    head: bytes
+    worker: str | None
+    lease_ms: int
+    ground: Ground | None = None
+
+    def row(self, run_key: int, *, lease_until: int) -> RunRow:
+        """The row of the run that was made. lease_until: what the store granted; 0 where nobody holds it."""
+        return RunRow(
+            run_key=run_key,
+            tenant=self.tenant,
+            run=self.run,
+            gen=self.gen,
+            flow=self.flow,
+            by=self.by,
+            status="queued",
+            code="",
+            quarantined=False,
+            opened_at=self.opened_at,
+            window_end=self.window_end,
+            head=self.head,
+            seq=1,
+            post_head=self.head,
+            post_seq=0,
+            epoch=0 if self.worker is None else 1,
+            worker=self.worker,
+            lease_until=lease_until,
+        )
+
+
+Made = RunRow | Literal["authority"] | None  # its row; or what moved, so that it was not made; None: its id is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A wish to hold a run: granted when nobody does, when the lease ran out, or when `dead` holds it.
+
+    epoch_seen: the row's epoch that the wish is based on; if it moved, somebody was faster.
+    dead: a worker that is proven dead, whose lease needs no waiting for.
+    """
+
+    run_key: int
+    epoch_seen: int
+    worker: str
+    lease_ms: int
+    dead: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """One lease to be prolonged."""
+
+    run_key: int
+    epoch: int
