@@ -104,3 +104,40 @@ def test_a_yes_that_was_used_is_told_as_used(desk: Desk):  # proves: APR-6
     )  # fmt: skip
     again = desk("approve", ask["id"], "--by", "user:kim", "--yes", exits=2)
     assert "error: approval.used" in again and "user:kim said approve, and pay used that up" in again
+
+
+@pytest.mark.parametrize(("verb", "said"), [("approve", "yes"), ("deny", "no")])
+def test_asked_anew_it_is_compared_with_what_somebody_answered_and_so_had_looked_at(desk: Desk, verb: str, said: str):
+    # proves: APR-5
+    """Nobody need have looked at the question in between."""
+    first = asked(desk, 380)
+    desk(verb, first["id"], "--by", "user:kim", "--yes")
+    between = asked(desk, 390)
+    assert between["earlier"] == {"ask": first["id"], "by": "user:kim", "choice": verb}
+    last = asked(desk, 400)
+
+    assert last["earlier"] == between["earlier"]
+    assert [(change["old"], change["new"]) for change in last["difference"]["changes"]] == [("380", "400")]
+    assert f"Asked again; 1 place changed since user:kim said {said}." in desk("ask", last["id"])
+
+
+def test_where_nobody_answered_it_is_compared_with_the_question_directly_before(desk: Desk):  # proves: APR-5
+    first = asked(desk, 380)
+    assert (first["earlier"], first["difference"]) == (None, None)
+    between = asked(desk, 390)
+    last = asked(desk, 400)
+
+    assert last["earlier"] == {"ask": between["id"], "by": "", "choice": ""}
+    assert [(change["old"], change["new"]) for change in last["difference"]["changes"]] == [("390", "400")]
+    assert "Asked again; 1 place changed since." in desk("ask", last["id"])
+
+
+def test_back_at_what_was_answered_nothing_of_the_request_changed(desk: Desk):  # proves: APR-5
+    """And yet the yes holds no longer: it was void when something else was asked."""
+    first = asked(desk, 380)
+    desk("approve", first["id"], "--by", "user:kim", "--yes")
+    asked(desk, 390)
+    last = asked(desk, 380)
+
+    assert last["earlier"]["ask"] == first["id"] and last["difference"]["changes"] == []
+    assert "Asked again; nothing of the request changed since user:kim said yes." in desk("ask", last["id"])

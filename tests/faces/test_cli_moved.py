@@ -180,11 +180,20 @@ def test_evidence_is_shown_as_fresh_as_the_policy_leaves_it(desk: Desk):  # prov
 
 
 @pytest.mark.parametrize(
-    ("since", "told"), [("relied", "since the flow made this request from it:"), ("asked", "since it was asked last:")]
+    ("before", "since", "told"),
+    [
+        ("", "relied", "since the flow made this request from it:"),
+        ("asked", "asked", "since it was asked last:"),
+        ("answered", "asked", "since it was asked, and user:kim said yes:"),
+    ],
 )
-def test_who_is_asked_is_told_which_evidence_changed_and_how(desk: Desk, since: str, told: str):  # proves: APR-1, APR-5
-    if since == "asked":
-        assert asked(desk, "fetched")["evidence"][0]["changes"] == []
+def test_who_is_asked_is_told_which_evidence_changed_and_how(desk: Desk, before: str, since: str, told: str):
+    # proves: APR-1, APR-5
+    if before:
+        ask = asked(desk, "fetched")
+        assert ask["evidence"][0]["changes"] == []
+        if before == "answered":
+            desk("approve", ask["id"], "--by", "user:kim", "--yes")
     policy(desk, 'version = "4"\n[evidence]\nquote = "30m"\n')
     (desk.folder / "price").write_text("11")
     run(desk, "fetched")

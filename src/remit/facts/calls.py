@@ -136,6 +136,11 @@ class AskView:
         return "approved" if self.decided.fact.choice == "approve" else "denied"
 
     @property
+    def choice(self) -> Literal["", "approve", "deny"]:
+        """What was said, whatever became of it; "" while nobody did."""
+        return "" if self.decided is None else self.decided.fact.choice
+
+    @property
     def stands(self) -> bool:
         """Whether it is open, or answered and not used yet: neither void nor used up."""
         return not self.voided and not self.used_by

@@ -37,8 +37,8 @@ POLICY_MOVED, ROLES_MOVED = "policy", "roles"  # in `Ask.moved`; all else there 
 class Evidence:
     """What a question rests on. value: as plain JSON. as_of, until: microseconds UTC; `until` as policy caps it today.
 
-    changes: where it parts from what stood in its place. since: what that was, "asked" (when it was asked last),
-    "relied" (what the flow made its request from), "" where it is the same.
+    changes: where it parts from what stood in its place. since: what that was, "asked" (in the question that it is
+    compared with, `Ask.earlier`), "relied" (what the flow made its request from), "" where it is the same.
     """
 
     name: str
@@ -50,12 +50,25 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
+class Earlier:
+    """The question before that one is compared with: the last one that somebody answered, who had looked at it then.
+
+    Where nobody answered any, the one directly before. ask: its id. by, choice: who said what, "" where nobody did.
+    """
+
+    ask: str
+    by: str
+    choice: Choice | Literal[""]
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """A question to a person, as its verified journal tells it.
 
     effect: declared name of the effect, "" for a question of the flow's own. call: which call of the run waits.
-    payload: the request as plain JSON: what an agent wrote in it is untrusted. difference: since it was asked last;
-    None at the first time. void: why the question before does not hold. roles: one of each group is needed.
+    payload: the request as plain JSON: what an agent wrote in it is untrusted. earlier: the question before that it is
+    compared with. difference: from that one; both None at the first time. void: why the question directly before does
+    not hold. roles: one of each group is needed.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
     state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
     `run_ended` where the run ended first. voided: of a void one, why it holds no longer. later: id of the newest
@@ -74,6 +87,7 @@ class Ask:
     effect: str
     call: str
     payload: Any
+    earlier: Earlier | None
     difference: Difference | None
     void: tuple[str, ...]
     evidence: tuple[Evidence, ...]
@@ -145,7 +159,7 @@ def standing(view: RunView, ask: AskView, now: int) -> Standing:
 def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) -> Ask:
     """A question as a person is shown it. authority: as it is now; None where it can't be believed. now: µs UTC."""
     asked, boundary, opened = ask.asked, view.boundary, view.opened
-    before = boundary.asks.get(asked.instead_of)
+    before, earlier = boundary.asks.get(asked.instead_of), _looked_at_last(view, asked)
     judged = judged_of(view, ask)
     needs = judged.question.needs if judged is not None else []
     later = boundary.last_ask_of(asked.call)
@@ -159,7 +173,8 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         effect=asked.bound.effect,
         call=asked.call,
         payload=msgspec.json.decode(ask.request),
-        difference=None if before is None else difference(before.request, ask.request, immaterial),
+        earlier=None if earlier is None else _earlier(earlier),
+        difference=None if earlier is None else difference(earlier.request, ask.request, immaterial),
         void=() if before is None else tuple(before.voided),
         evidence=tuple(_evidence(view, asked, name, judged, authority) for name in asked.bound.evidence),
         roles=tuple(tuple(group) for group in asked.bound.roles),
@@ -172,7 +187,7 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         voided=tuple(ask.voided),
         later=later.asked.ask if later is not None and later is not ask else "",
         decided_by=ask.decided.by if ask.decided is not None else "",
-        choice=ask.decided.fact.choice if ask.decided is not None else "",
+        choice=ask.choice,
         reason=detail_of(ask.decided.reason) if ask.decided is not None else "",
         raw=ask.request,
         moved=_moved(view, ask, judged, authority) if state in ("open", "approved") else (),
@@ -214,6 +229,18 @@ async def believed(host: Host) -> Authority | None:
         return None
 
 
+def _looked_at_last(view: RunView, asked: ApprovalAsked) -> AskView | None:
+    """The question before this one that somebody looked at for sure, because they answered it; else the one before."""
+    before = earlier = view.boundary.asks.get(asked.instead_of)
+    while earlier is not None and earlier.decided is None:
+        earlier = view.boundary.asks.get(earlier.asked.instead_of)
+    return earlier or before
+
+
+def _earlier(ask: AskView) -> Earlier:
+    return Earlier(ask.asked.ask, ask.decided.by if ask.decided is not None else "", ask.choice)
+
+
 def _moved(view: RunView, ask: AskView, judged: GateJudged | None, authority: Authority | None) -> tuple[str, ...]:
     """What the gate will find otherwise than when it asked, as far as that is known without the code of the run."""
     if judged is None or authority is None:
@@ -246,9 +273,8 @@ def _changes(
     view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None
 ) -> tuple[tuple[Change, ...], Literal["", "asked", "relied"]]:
     """Where evidence parts from what a person was shown last, or else from what the flow made its request from."""
-    boundary, digest = view.boundary, asked.bound.evidence[name]
-    before = boundary.asks.get(asked.instead_of)
-    shown_last = before.asked.bound.evidence.get(name, "") if before is not None else ""
+    boundary, digest, earlier = view.boundary, asked.bound.evidence[name], _looked_at_last(view, asked)
+    shown_last = earlier.asked.bound.evidence.get(name, "") if earlier is not None else ""
     relied = next((basis.relied for basis in judged.question.evidence if basis.name == name), "") if judged else ""
     found: tuple[tuple[str, Literal["asked", "relied"]], ...] = ((shown_last, "asked"), (relied, "relied"))
     for then, since in found:

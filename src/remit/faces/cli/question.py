@@ -15,7 +15,7 @@ from rich.console import Group
 from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
 from remit.authority.suspicious import suspicious
-from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
+from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Earlier, Evidence
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
@@ -129,7 +129,7 @@ def _difference(ask: Ask) -> Shown | None:
         return None
     why = _why(ask.void)
     void = f" What was asked before holds no longer: {why}." if why else ""
-    head = f"Asked again; {_counted(found)} changed since.{void}"
+    head = f"Asked again; {_counted(found)} changed since{_said(ask.earlier)}.{void}"
     parts: list[Shown] = [cell(head, "bold yellow")]
     for change in found.changes:
         note = "" if change.is_material else "  (the rule calls it immaterial)"
@@ -137,6 +137,13 @@ def _difference(ask: Ask) -> Shown | None:
         parts += [Quoted([text], bar, style) for bar, text, style in _sides(change)]
     parts.append(cell(f"  {found.unchanged} {'place is' if found.unchanged == 1 else 'places are'} as before.", "dim"))
     return Group(*parts)
+
+
+def _said(earlier: Earlier | None) -> str:
+    """Whose answer a difference is told from; nothing where it is told from a question that nobody answered."""
+    if earlier is None or not earlier.choice:
+        return ""
+    return f" {earlier.by} said {'yes' if earlier.choice == 'approve' else 'no'}"
 
 
 def _counted(found: Difference) -> str:
@@ -177,7 +184,8 @@ def _evidence(ask: Ask, now: int) -> Shown | None:
         parts.append(line("  ", cell(one.name, "bold"), f"  {age if one.as_of else 'is not there'}"))
         parts.append(Quoted([_compact(one.value)], bar="  │ "))
         if one.changes:
-            parts += [cell(_CHANGED[one.since], "bold yellow"), Quoted([*_moves(one)], bar="  │ ")]
+            said = f", and{_said(ask.earlier)}" if _said(ask.earlier) else " last"
+            parts += [cell(_CHANGED[one.since].format(said=said), "bold yellow"), Quoted([*_moves(one)], bar="  │ ")]
     return Group(*parts)
 
 
@@ -190,7 +198,7 @@ def _moves(one: Evidence) -> Iterator[str]:
 
 
 _CHANGED = {
-    "asked": "  It changed since it was asked last:",
+    "asked": "  It changed since it was asked{said}:",
     "relied": "  It changed since the flow made this request from it:",
 }
 
