@@ -127,6 +127,32 @@ async def test_it_moves_again_while_they_think_and_is_asked_again(storage: Stora
     assert office.sent == []
 
 
+@pytest.mark.parametrize("is_answered", [True, False], ids=["answered", "never answered"])
+async def test_what_moved_is_told_from_what_somebody_answered_and_so_had_looked_at(
+    storage: Storage, clock: MovedClock, is_answered: bool
+):  # proves: APR-5
+    """Nobody need have looked at the question in between, which nobody answered."""
+    market = Market()
+    office = office_with(market, clock, again=market.quote)
+    async with storage.open(clock=clock) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        first = await asked(rt)
+        if is_answered:
+            await answer(rt)
+        market.price = 91_000
+        await office.go(rt)
+        between = await asked(rt)
+        market.price = 92_000
+        await office.go(rt)
+        last = await asked(rt)
+    (evidence,) = last.evidence
+    was, earlier = ("82000", first) if is_answered else ("91000", between)
+    assert [(change.old, change.new) for change in evidence.changes] == [(was, "92000")]
+    assert evidence.since == "asked"
+    assert last.earlier == remit.Earlier(earlier.id, *(("user:dora", "approve") if is_answered else ("", "")))
+
+
 async def test_past_its_time_a_yes_does_not_help(storage: Storage, clock: MovedClock):  # proves: APR-1, GATE-2
     office = office_with(Market(), clock)
     async with storage.open(clock=clock) as rt:
