@@ -170,6 +170,14 @@ WRONG: list[tuple[str, str, list[Fact]]] = [
 ]  # fmt: skip
 
 
+async def test_an_effect_is_not_intended_again_with_another_request(forger: Forger):  # proves: FX-11, LOG-4
+    """The key does not tell: it is the call's."""
+    await forger.main(judged(), intended(), NOT)
+    other = judged(bound=replace(BOUND, request=OTHER))
+    await forger.main(other, intended(request=OTHER), value=b'{"amount":6}')
+    await forger.refused("again under another key, or with another request")
+
+
 @pytest.mark.parametrize(("what", "facts"), [w[1:] for w in WRONG], ids=[w[0] for w in WRONG])
 async def test_an_intention_is_of_what_was_judged_directly_before(what, facts, forger):  # proves: GATE-1, LOG-4
     await forger.main(*facts)

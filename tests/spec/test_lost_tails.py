@@ -137,3 +137,31 @@ async def test_a_renewal_tells_of_another_entry_in_the_place_of_the_one_that_was
                 await lose_posts(vault, before)
         finally:
             await asyncio.to_thread(keeper.stop)
+
+
+async def test_a_call_whose_entries_were_lost_is_sent_again_under_the_same_key(database: Storage):  # proves: FX-1
+    """The outside is the only one that still knows, and it knows by the key."""
+    till, vault, is_ready = Till(), Vault(database.make(None)), False
+    pay = till.effect()
+
+    @remit.step
+    def prepare() -> None:
+        assert is_ready
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def purchase(run: remit.Run) -> None:
+        await run.step(prepare)
+        await run.effect(pay, Order())
+
+    async with database.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(purchase, id="r")
+        older = {"r": (await vault.read())["r"]}
+        is_ready = True
+        assert (await rt.run(purchase, id="r")).status == "completed"
+    await vault.write(older)
+    async with database.open() as rt:
+        assert (await rt.run(purchase, id="r")).status == "completed"
+
+    first, again = till.keys
+    assert first == again

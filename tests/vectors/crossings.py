@@ -102,7 +102,7 @@ class Purchase:
         key = business = ""
         if effect:
             identity = self.w.identity
-            told = [identity.ledger, identity.tenant, identity.run, identity.gen, call, bound.request]
+            told = [identity.ledger, identity.tenant, identity.run, identity.gen, call]
             key = sha256(b"remit/key/1\n" + encode(told)).hexdigest()
             business = sha256(b"remit/business/1\n" + encode([effect, "I-7"])).hexdigest()
         return Crossing(bound=bound, business=business, key=key, name=call)

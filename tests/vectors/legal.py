@@ -87,6 +87,7 @@ class Boundary:
         before = self._effects.get(call)
         if before is not None:
             _demand(before["state"] in ("in_doubt", "did_not_happen") and before["key"] == body["key"])
+            _demand(before["request"] == body["request"])
         is_resent = before is not None and before["state"] == "in_doubt" and before.get("ask", "") == approval
         if approval and not is_resent:
             self._use(approval, body.get("item", ""), call)

@@ -149,7 +149,7 @@ def _settled_and_again() -> Purchase:
     return p
 
 
-def _another_key() -> Purchase:
+def _sent_with_another() -> Purchase:
     p = Purchase()
     p.send("send", b"1")
     p.send("send", b"2")
@@ -281,7 +281,7 @@ _STORIES = [
     ("an effect that was settled twice", _settled_twice),
     ("a race beside an effect that was not intended by then", _raced_beside_nothing),
     ("an effect that was settled and happens again", _settled_and_again),
-    ("an effect in doubt that is sent under another key", _another_key),
+    ("an effect in doubt that is sent with another request", _sent_with_another),
     ("a doubt that nobody resolved, settled by a person", _said_by_nobody),
     ("a question that no judgement led to", _asked_for_nothing),
     ("a second question while the first one waits", _asked_twice),

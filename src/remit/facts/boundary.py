@@ -205,8 +205,8 @@ class Boundary:
         before = self.effects.get(header.name)
         if before is not None and before.state in ("ok", "failed"):
             raise Illegal("an effect that was settled is intended again")
-        if before is not None and before.intended.key != fact.key:
-            raise Illegal("an effect is intended again under another key")
+        if before is not None and (before.intended.key, before.intended.request) != (fact.key, fact.request):
+            raise Illegal("an effect is intended again under another key, or with another request")
         same = before if before is not None and (before.settled is None or before.settled.goes_on) else None
         doubt = before if before is not None and before.settled is None else None
         if fact.ask and (doubt is None or doubt.intended.ask != fact.ask):

@@ -181,7 +181,7 @@ class Watch:
         if kind == "EffectIntended":
             key, order = json.loads(entry.body)["key"], json.loads(entry.value)
             if at in law.calls and all(sent.wrote.over == NEVER for sent in law.calls[at].sendings):
-                del law.calls[at]  # it was never written, and under the salt of another turn it has another key
+                del law.calls[at]  # it was never written, and another turn may want something else
             call = law.calls.setdefault(at, Call(*at, key, order))
             law.must((call.key, call.order) == (key, order), f"{at} is intended as another payment: {order}")
             self._outside.by_key[key] = call
@@ -198,7 +198,7 @@ class Watch:
             if sending is not None:
                 call.sendings.remove(sending)
             call.ends = [end for end in call.ends if end[0] is not span]
-            if not call.sendings:  # under the salt of another turn it has another key
+            if not call.sendings:  # another turn may want something else
                 self._outside.law.calls.pop((call.run, call.name), None)
 
 

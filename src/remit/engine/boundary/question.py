@@ -64,7 +64,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     crossing = Crossing(
         bound=bound,
         business=business,
-        key=_key(turn, wish, bound.request),
+        key=_key(turn, wish),
         name=wish.name,
         own=_own(wish, own),
         rival=rival,
@@ -225,12 +225,15 @@ def _bound(turn: Turn, wish: Wish, needs: list[Need], evidence: list[Basis], *, 
     return msgspec.structs.replace(bound, shown=shown_digest(bound, wish.data, call=wish.name, salt=wish.salt))
 
 
-def _key(turn: Turn, wish: Wish, request: str) -> str:
-    """The idempotency key: hex, the same for every call of this one effect with this one request."""
+def _key(turn: Turn, wish: Wish) -> str:
+    """The idempotency key: hex, the same each time that this one call of this run is sent.
+
+    Also where entries of it were lost: the request's digest is not in it, because its salt would have gone with them.
+    """
     if wish.effect is None:
         return ""
     identity = turn.attempt.view.identity
-    told = [identity.ledger, identity.tenant, identity.run, identity.gen, wish.name, request]
+    told = [identity.ledger, identity.tenant, identity.run, identity.gen, wish.name]
     return sha256(_KEY_TAG + encode(told)).hexdigest()
 
 

@@ -15,6 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from remit.authority.contract import Contract
+from remit.authority.named import qualified_name
 from remit.engine.declared.place import check_not_bare
 from remit.engine.declared.terms import Terms
 from remit.errors import DeclarationRefused
@@ -29,12 +30,13 @@ R = TypeVar("R")
 class Body:
     """What is known of a step's function.
 
-    may_wait: whether its code awaits anything; what does not can't be cancelled in the middle.
+    may_wait: whether its code awaits anything; what does not can't be cancelled in the middle. told: which it is.
     """
 
     is_async: bool
     may_wait: bool
     codec: Codec[Any]
+    told: str
 
     @staticmethod
     def of(name: str, fn: Callable[..., Any]) -> Body:
@@ -46,7 +48,7 @@ class Body:
             raise DeclarationRefused(f"Step {name!r} needs a function, not {type(fn).__name__}.", code="step.function")
         if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
             raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
-        body = Body(is_async(fn), may_wait(fn), codec_of_return(fn))
+        body = Body(is_async(fn), may_wait(fn), codec_of_return(fn), f"step {qualified_name(fn)}")
         if isinstance(fn, FunctionType):
             _bodies[fn] = body
         return body

@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar, cast, overload
 
+from remit.authority.named import qualified_name
 from remit.engine.declared.flow import is_async
 from remit.engine.declared.sink import Outward, connector_digest, refused
 from remit.facts.names import check_effect_name
@@ -31,6 +32,7 @@ class Transaction(Outward[T]):
             raise refused(name, "parameters", "it takes the connection and one request: `def book(connection, order)`")
         self.request_codec, self.codec = codec_of_parameter(fn, 1), codec_of_return(fn)
         self.connector = connector_digest(fn, {"connector": "transaction"})
+        self.told = f"transaction {qualified_name(fn)}"
         self.__doc__ = fn.__doc__
 
     def __repr__(self) -> str:

@@ -82,6 +82,7 @@ class Outward(Generic[T]):
     fn: Callable[..., Any]
     version: str
     connector: str  # digest of where it goes
+    told: str  # which one it is
     business_key: str | None
     request_codec: Codec[Any]
     codec: Codec[Any]
@@ -138,6 +139,7 @@ class Effect(Outward[T]):
         self.request_codec: Codec[Any] = codec_of_parameter(fn, 0)
         self.codec: Codec[Any] = codec_of_return(fn)
         self.connector = connector_digest(fn, {"connector": connector, "doubt": doubt, "sink": sink})
+        self.told = f"effect {qualified_name(fn)}" + (f" to {connector!a}" if connector else "")
         self.__doc__ = fn.__doc__
 
     def __repr__(self) -> str:

@@ -34,29 +34,41 @@ T = TypeVar("T")
 
 
 class Names:
-    """Gives each call of one branch its path. The second call of a name is `name#2`."""
+    """Gives each call of one branch its path. The second call of a name is `name#2`.
+
+    All calls of a name are of one function: of two, called in another order, each would be given what the other did.
+    """
 
     __slots__ = ("_counts", "_prefix")
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
-        self._counts: dict[str, tuple[int, object]] = {}
+        self._counts: dict[str, tuple[int, object, str]] = {}
 
-    def take(self, base: str) -> str:
-        """The next path of this name. Raises NameAmbiguous where another task of the flow asks for it."""
-        return path(self._prefix, base, self._count(base))
+    def take(self, base: str, of: str = "") -> str:
+        """The next path of this name. of: what is called by it, "" for Remit's own.
+
+        Raises NameAmbiguous where another task of the flow asks for it, CallRefused where it is something else's.
+        """
+        return path(self._prefix, base, self._count(base, of))
 
     def branch(self, text: str) -> Names:
         """Names under a path of their own; a branch of that name asked for again is another branch."""
         segment = branch_segment(text)
-        return Names(f"{path(self._prefix, segment, self._count(segment + '/'))}/")
+        return Names(f"{path(self._prefix, segment, self._count(segment + '/', ''))}/")
 
-    def _count(self, base: str) -> int:
+    def _count(self, base: str, of: str) -> int:
         caller = _caller()
-        count, owner = self._counts.get(base, (0, caller))
+        count, owner, known = self._counts.get(base, (0, caller, of))
         if owner != caller:
             raise NameAmbiguous(f"{self._prefix + base!r} is asked for by two tasks of one flow; nothing was done.")
-        self._counts[base] = (count + 1, caller)
+        if known != of:
+            raise CallRefused(
+                f"{self._prefix + base!r} is the name of {known}, and {of} is called by it too; nothing was done.",
+                code="call.name_taken",
+                hint='Give one of them a name of its own, as in `@remit.effect(name="...")`.',
+            )
+        self._counts[base] = (count + 1, caller, of)
         return count + 1
 
 
@@ -88,7 +100,7 @@ class Run:
         Raises StepError where the step raised, NameAmbiguous, CallRefused.
         """
         step = step_of(fn)
-        name = self._take(step.name)
+        name = self._take(step.name, step.body.told)
         return self._made(name, perform(self._attempt, step, name, (args, kwargs), self._turn.host.threads))
 
     def effect(self, fn: Effect[T], request: Any, /, *, rests_on: Collection[str] = ()) -> Coroutine[Any, Any, T]:
@@ -103,7 +115,7 @@ class Run:
         if not isinstance(given, Effect):
             hint = "Declare it with `@remit.effect`."
             raise CallRefused(f"{fn!r} is no effect; nothing was done.", code="call.no_effect", hint=hint)
-        name = self._take(fn.name)
+        name = self._take(fn.name, fn.told)
         data = effect.request_of(fn, name, request)  # now: what the caller changes later is another request
         return self._made(name, effect.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
@@ -119,7 +131,7 @@ class Run:
         if not isinstance(given, Transaction):
             hint = "Declare it with `@remit.transaction`."
             raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
-        name = self._take(fn.name)
+        name = self._take(fn.name, fn.told)
         data = effect.request_of(fn, name, request)
         return self._made(name, transaction.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
@@ -140,7 +152,7 @@ class Run:
         payload: what they are shown, byte for byte. While nobody has answered, the run waits and holds nothing.
         """
         approval = Approval(roles, within, alone=alone, immaterial=immaterial)
-        call = self._take(check_name(name, "name of a question"))
+        call = self._take(check_name(name, "name of a question"), "a question of the flow's own")
         data = approve.payload_of(call, payload)
         return self._made(call, approve.perform(self._turn, call, data, approval, self._rests_on(rests_on)))
 
@@ -189,9 +201,9 @@ class Run:
         name = self._take("run.uuid")
         return self._stated(lambda: draw.new_uuid(self._attempt, name))
 
-    def _take(self, base: str) -> str:
+    def _take(self, base: str, of: str = "") -> str:
         check_in_flow(base)
-        return self._names.take(base)
+        return self._names.take(base, of)
 
     def _stated(self, make: Callable[[], T]) -> T:
         """What is recorded at once, in the loop. Raises AttemptClosed for what is no answer to the call."""
