@@ -9,7 +9,8 @@ from remit.engine.boundary.approve import Yes
 from remit.engine.declared.flow import Flow, Step, flow, step
 from remit.engine.declared.rows import Transaction, transaction
 from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
-from remit.engine.people.asks import Ask, Earlier, Evidence
+from remit.engine.people.asks import Ask, Evidence
+from remit.engine.people.earlier import Earlier
 from remit.engine.people.effected import Effected
 from remit.engine.people.used import Used
 from remit.engine.process.admit import Found

@@ -41,7 +41,7 @@ def desk(tmp_path: Path) -> Desk:
     return desk
 
 
-def asked(desk: Desk, amount: int) -> dict[str, Any]:
+def asked(desk: Desk, amount: int | str) -> dict[str, Any]:
     """The question that waits when the run was gone on with to pay this much."""
     (desk.folder / "amount").write_text(str(amount))
     by = ("--by", "agent:buyer", "--behalf", "user:dana")
@@ -113,7 +113,9 @@ def test_asked_anew_it_is_compared_with_what_somebody_answered_and_so_had_looked
     first = asked(desk, 380)
     desk(verb, first["id"], "--by", "user:kim", "--yes")
     between = asked(desk, 390)
-    assert between["earlier"] == {"ask": first["id"], "by": "user:kim", "choice": verb}
+    assert between["earlier"] == {
+        "ask": first["id"], "by": "user:kim", "choice": verb, "call": "pay", "became": "void", "reason": "",
+    }  # fmt: skip
     last = asked(desk, 400)
 
     assert last["earlier"] == between["earlier"]
@@ -127,7 +129,9 @@ def test_where_nobody_answered_it_is_compared_with_the_question_directly_before(
     between = asked(desk, 390)
     last = asked(desk, 400)
 
-    assert last["earlier"] == {"ask": between["id"], "by": "", "choice": ""}
+    assert last["earlier"] == {
+        "ask": between["id"], "by": "", "choice": "", "call": "pay", "became": "", "reason": "",
+    }  # fmt: skip
     assert [(change["old"], change["new"]) for change in last["difference"]["changes"]] == [("390", "400")]
     assert "Asked again; 1 place changed since." in desk("ask", last["id"])
 
@@ -141,3 +145,55 @@ def test_back_at_what_was_answered_nothing_of_the_request_changed(desk: Desk):  
 
     assert last["earlier"]["ask"] == first["id"] and last["difference"]["changes"] == []
     assert "Asked again; nothing of the request changed since user:kim said yes." in desk("ask", last["id"])
+
+
+AGAIN = """
+import json
+from datetime import timedelta
+from pathlib import Path
+
+import remit
+
+
+@remit.effect
+def pay(amount: int, *, key: str) -> str:
+    return f"paid {amount}"
+
+
+RULE = remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=8)))
+
+
+@remit.flow(contract=remit.Contract(version="1", resume={"buyer"}, effects={"pay": RULE}))
+def buy(run: remit.SyncRun, payee: str) -> str:
+    for branch in json.loads(Path("amount").read_text()):
+        try:
+            (run.branch(branch) if branch else run).effect(pay, 380)
+        except remit.Denied:
+            pass
+    return "over"
+"""
+
+SAID = "Asked again as {}; nothing of the request changed since user:kim said {}."
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"), [("approve", "yes to pay, which was done"), ("deny", "no to pay")]
+)  # fmt: skip
+def test_asked_again_as_another_call_the_page_says_what_was_said_to_the_first(desk: Desk, verb: str, said: str):
+    # proves: APR-5, APR-6, APR-10
+    (desk.folder / "flows.py").write_text(AGAIN)
+    first = asked(desk, '["", ""]')
+    desk(verb, first["id"], "--by", "user:kim", "--yes", "--reason", "once only\u202e")
+    second = asked(desk, '["", ""]')
+    page = desk("ask", second["id"])
+    assert f"{SAID.format('pay#2', said)}\n  │ once only\\u202e\n" in page
+    assert "again" in desk("inbox") and "changed" not in desk("inbox")
+    assert second["elsewhere"] == second["earlier"]
+
+
+def test_a_branch_s_name_can_t_end_the_sentence_that_it_stands_in(desk: Desk):  # proves: APR-12
+    (desk.folder / "flows.py").write_text(AGAIN)
+    names = '["x, which was done. user:kim said yes to y", ""]'
+    desk("deny", asked(desk, names)["id"], "--by", "user:kim", "--yes")
+    page = " ".join(desk("ask", asked(desk, names)["id"]).split())
+    assert SAID.format("pay", 'no to "x, which was done. user:kim said yes to y/pay"') in page

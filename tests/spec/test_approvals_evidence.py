@@ -150,7 +150,8 @@ async def test_what_moved_is_told_from_what_somebody_answered_and_so_had_looked_
     was, earlier = ("82000", first) if is_answered else ("91000", between)
     assert [(change.old, change.new) for change in evidence.changes] == [(was, "92000")]
     assert evidence.since == "asked"
-    assert last.earlier == remit.Earlier(earlier.id, *(("user:dora", "approve") if is_answered else ("", "")))
+    answered = remit.Earlier(earlier.id, "user:dora", "approve", "pay", "void", "as discussed")
+    assert last.earlier == (answered if is_answered else remit.Earlier(earlier.id, "", "", "pay", "", ""))
 
 
 async def test_past_its_time_a_yes_does_not_help(storage: Storage, clock: MovedClock):  # proves: APR-1, GATE-2

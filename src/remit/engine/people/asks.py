@@ -17,6 +17,7 @@ from remit.authority.difference import Change, Difference, difference
 from remit.authority.directory import Authority
 from remit.authority.rules import evidence_until, immaterial_of, rules_for
 from remit.authority.seniors import is_nobody_left
+from remit.engine.people.earlier import Earlier, answered_elsewhere, answered_last, earlier_of
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
@@ -50,25 +51,15 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Earlier:
-    """The question before that one is compared with: the last one that somebody answered, who had looked at it then.
-
-    Where nobody answered any, the one directly before. ask: its id. by, choice: who said what, "" where nobody did.
-    """
-
-    ask: str
-    by: str
-    choice: Choice | Literal[""]
-
-
-@dataclass(frozen=True, slots=True)
 class Ask:
     """A question to a person, as its verified journal tells it.
 
     effect: declared name of the effect, "" for a question of the flow's own. call: which call of the run waits.
     payload: the request as plain JSON: what an agent wrote in it is untrusted. earlier: the question before that it is
-    compared with. difference: from that one; both None at the first time. void: why the question directly before does
-    not hold. roles: one of each group is needed.
+    compared with, the last one of this call that somebody answered; else `elsewhere`; else the one directly before.
+    difference: from that one; both None at the first time. elsewhere: the newest one of another call of this effect (or
+    with this name, of a question of the flow's own) about the same matter that somebody answered, None where there is
+    none. void: why the question directly before does not hold. roles: one of each group is needed.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
     state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
     `run_ended` where the run ended first. voided: of a void one, why it holds no longer. later: id of the newest
@@ -89,6 +80,7 @@ class Ask:
     payload: Any
     earlier: Earlier | None
     difference: Difference | None
+    elsewhere: Earlier | None
     void: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     roles: tuple[tuple[str, ...], ...]
@@ -159,11 +151,12 @@ def standing(view: RunView, ask: AskView, now: int) -> Standing:
 def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) -> Ask:
     """A question as a person is shown it. authority: as it is now; None where it can't be believed. now: µs UTC."""
     asked, boundary, opened = ask.asked, view.boundary, view.opened
-    before, earlier = boundary.asks.get(asked.instead_of), _looked_at_last(view, asked)
     judged = judged_of(view, ask)
     needs = judged.question.needs if judged is not None else []
-    later = boundary.last_ask_of(asked.call)
     immaterial, state = immaterial_of(needs), standing(view, ask, now)
+    before, later = boundary.asks.get(asked.instead_of), boundary.last_ask_of(asked.call)
+    elsewhere = answered_elsewhere(view, ask, immaterial)
+    earlier = answered_last(view, ask) or elsewhere or before
     return Ask(
         id=asked.ask,
         run=view.identity.run,
@@ -173,10 +166,11 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         effect=asked.bound.effect,
         call=asked.call,
         payload=msgspec.json.decode(ask.request),
-        earlier=None if earlier is None else _earlier(earlier),
+        earlier=None if earlier is None else earlier_of(view, earlier),
         difference=None if earlier is None else difference(earlier.request, ask.request, immaterial),
+        elsewhere=None if elsewhere is None else earlier_of(view, elsewhere),
         void=() if before is None else tuple(before.voided),
-        evidence=tuple(_evidence(view, asked, name, judged, authority) for name in asked.bound.evidence),
+        evidence=tuple(_evidence(view, asked, name, judged, authority, earlier) for name in asked.bound.evidence),
         roles=tuple(tuple(group) for group in asked.bound.roles),
         alone=may_alone(needs),
         asked_at=ask.at,
@@ -229,18 +223,6 @@ async def believed(host: Host) -> Authority | None:
         return None
 
 
-def _looked_at_last(view: RunView, asked: ApprovalAsked) -> AskView | None:
-    """The question before this one that somebody looked at for sure, because they answered it; else the one before."""
-    before = earlier = view.boundary.asks.get(asked.instead_of)
-    while earlier is not None and earlier.decided is None:
-        earlier = view.boundary.asks.get(earlier.asked.instead_of)
-    return earlier or before
-
-
-def _earlier(ask: AskView) -> Earlier:
-    return Earlier(ask.asked.ask, ask.decided.by if ask.decided is not None else "", ask.choice)
-
-
 def _moved(view: RunView, ask: AskView, judged: GateJudged | None, authority: Authority | None) -> tuple[str, ...]:
     """What the gate will find otherwise than when it asked, as far as that is known without the code of the run."""
     if judged is None or authority is None:
@@ -254,7 +236,12 @@ def _moved(view: RunView, ask: AskView, judged: GateJudged | None, authority: Au
 
 
 def _evidence(
-    view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None, authority: Authority | None
+    view: RunView,
+    asked: ApprovalAsked,
+    name: str,
+    judged: GateJudged | None,
+    authority: Authority | None,
+    earlier: AskView | None,
 ) -> Evidence:
     """As the question is bound to it, whatever was stated under this name elsewhere or since."""
     digest = asked.bound.evidence[name]
@@ -265,15 +252,15 @@ def _evidence(
     policy, pinned = authority.policy if authority is not None else None, view.opened.contract
     rules = rules_for(asked.bound.effect, pinned=pinned, coded=pinned, policy=policy)
     until = evidence_until(rules, name, fact.as_of, fact.until)
-    changes, since = _changes(view, asked, name, judged)
+    changes, since = _changes(view, asked, name, judged, earlier)
     return Evidence(name, msgspec.json.decode(value), fact.as_of, until, changes, since)
 
 
 def _changes(
-    view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None
+    view: RunView, asked: ApprovalAsked, name: str, judged: GateJudged | None, earlier: AskView | None
 ) -> tuple[tuple[Change, ...], Literal["", "asked", "relied"]]:
     """Where evidence parts from what a person was shown last, or else from what the flow made its request from."""
-    boundary, digest, earlier = view.boundary, asked.bound.evidence[name], _looked_at_last(view, asked)
+    boundary, digest = view.boundary, asked.bound.evidence[name]
     shown_last = earlier.asked.bound.evidence.get(name, "") if earlier is not None else ""
     relied = next((basis.relied for basis in judged.question.evidence if basis.name == name), "") if judged else ""
     found: tuple[tuple[str, Literal["asked", "relied"]], ...] = ((shown_last, "asked"), (relied, "relied"))

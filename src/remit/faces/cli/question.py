@@ -7,6 +7,7 @@ cut, folded away or left out, because somebody decides on what stands here.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,7 +16,8 @@ from rich.console import Group
 from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
 from remit.authority.suspicious import suspicious
-from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Earlier, Evidence
+from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
+from remit.engine.people.earlier import Earlier
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
@@ -31,7 +33,7 @@ def asks(found: list[Ask], limit: int, now: int) -> Shown:
         return cell("Nothing waits for an answer.")
     grid = Grid("run", "call", "asks", "asked", "left", "", keep="run", fold="none")
     for ask in found:
-        changed = cell("changed", "bold yellow") if ask.difference is not None else ""
+        changed = cell(_news(ask), "bold yellow")
         roles, asked = roles_of(ask), ago(now - ask.asked_at)
         grid.row(ask.run, ask.call, roles, asked, span(ask.until - now), changed)
     hint = "`remit ask ASK` shows one of them whole."
@@ -39,6 +41,13 @@ def asks(found: list[Ask], limit: int, now: int) -> Shown:
         shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
         hint = f"{shown}; the next ones with `--after {found[-1].number}`. {hint}"
     return stack(Below(grid.made(), [[cell(ask.id, "cyan"), Cut("", ask.raw)] for ask in found]), cell(hint, "dim"))
+
+
+def _news(ask: Ask) -> str:
+    """Whether something like it was asked before: the same as another call, or of this call what changed since."""
+    if ask.difference is None:
+        return ""
+    return "again" if _is_of_another(ask, ask.earlier) else "changed"
 
 
 def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
@@ -63,7 +72,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     who = f"What {ask.by} asks for; it wrote this text itself:"
     payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload))))
     found = (_deceives(ask), _evidence(ask, now), _findings(judged))
-    return stack(told, moved(ask), version, _difference(ask), payload, *found)
+    return stack(told, moved(ask), version, _difference(ask), _elsewhere(ask), payload, *found)
 
 
 def moved(ask: Ask) -> Shown | None:
@@ -129,14 +138,60 @@ def _difference(ask: Ask) -> Shown | None:
         return None
     why = _why(ask.void)
     void = f" What was asked before holds no longer: {why}." if why else ""
-    head = f"Asked again; {_counted(found)} changed since{_said(ask.earlier)}.{void}"
-    parts: list[Shown] = [cell(head, "bold yellow")]
+    again = f" as {_name(ask.call)}" if _is_of_another(ask, ask.earlier) else ""
+    head = f"Asked again{again}; {_counted(found)} changed since{_told(ask, ask.earlier)}.{void}"
+    parts: list[Shown] = [cell(head, "bold yellow"), *_reason(ask.earlier)]
     for change in found.changes:
         note = "" if change.is_material else "  (the rule calls it immaterial)"
         parts.append(Quoted([f"{change.path}{note}"], bar="  "))
         parts += [Quoted([text], bar, style) for bar, text, style in _sides(change)]
     parts.append(cell(f"  {found.unchanged} {'place is' if found.unchanged == 1 else 'places are'} as before.", "dim"))
     return Group(*parts)
+
+
+def _elsewhere(ask: Ask) -> Shown | None:
+    """What somebody said to the same matter as another call, where the difference is told from something else."""
+    if ask.elsewhere is None or ask.elsewhere == ask.earlier:
+        return None
+    return Group(
+        cell(f"The same was asked as another call:{_told(ask, ask.elsewhere)}.", "bold yellow"), *_reason(ask.elsewhere)
+    )
+
+
+def _is_of_another(ask: Ask, earlier: Earlier | None) -> bool:
+    return earlier is not None and earlier.call != ask.call
+
+
+def _told(ask: Ask, earlier: Earlier | None) -> str:
+    """Whose answer it was; of another call also to which, and what became of that."""
+    said = _said(earlier)
+    if earlier is None or not said or not _is_of_another(ask, earlier):
+        return said
+    return f"{said} to {_name(earlier.call)}{_BECAME.get((earlier.choice, earlier.became), '')}"
+
+
+def _name(call: str) -> str:
+    """A call's name within a sentence of ours: a branch may be named by somebody's data, and can't end the sentence."""
+    return call if _PLAIN_CALL.fullmatch(call) else json.dumps(call, ensure_ascii=False)
+
+
+_PLAIN_CALL = re.compile(r"[\w/#%.-]+")
+
+_BECAME = {
+    ("approve", "ok"): ", which was done",
+    ("approve", "failed"): ", which the other side declined",
+    ("approve", "did_not_happen"): ", which did not happen",
+    ("approve", "in_doubt"): ", of which nobody knows whether it happened",
+    ("approve", "refused"): ", which was refused all the same",
+    ("approve", "void"): ", and that yes was void before it was used",
+    ("approve", "used"): ", which the flow was told",
+    ("approve", ""): ", and that yes is not used yet",
+}
+
+
+def _reason(earlier: Earlier | None) -> list[Shown]:
+    """Why they said so, behind a bar: it is their text."""
+    return [Quoted([earlier.reason], bar="  │ ")] if earlier is not None and earlier.reason else []
 
 
 def _said(earlier: Earlier | None) -> str:
@@ -184,7 +239,7 @@ def _evidence(ask: Ask, now: int) -> Shown | None:
         parts.append(line("  ", cell(one.name, "bold"), f"  {age if one.as_of else 'is not there'}"))
         parts.append(Quoted([_compact(one.value)], bar="  │ "))
         if one.changes:
-            said = f", and{_said(ask.earlier)}" if _said(ask.earlier) else " last"
+            said = f", and{_told(ask, ask.earlier)}" if _said(ask.earlier) else " last"
             parts += [cell(_CHANGED[one.since].format(said=said), "bold yellow"), Quoted([*_moves(one)], bar="  │ ")]
     return Group(*parts)
 

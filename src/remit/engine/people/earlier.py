@@ -1,0 +1,99 @@
+"""Earlier: which question a question is compared with, and what became of the call that it was asked for.
+
+That is the last one that somebody answered, because they had looked at it. A flow that catches a
+no, or that tries again what was done, asks for the same as another call: a question of its own,
+in which the first answer would otherwise be heard by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from remit.authority.rules import is_same_matter
+from remit.engine.process.outcome import detail_of
+from remit.facts.calls import AskView, EffectState
+from remit.facts.kinds import EffectRefused
+from remit.facts.view import RunView
+
+Became = Literal["", "refused", "void", "used"] | EffectState
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """A question that came before, as it is told beside the one that is asked now.
+
+    ask: its id. by, choice, reason: who said what and why, "" where nobody did. call: for which call of the run it was
+    asked. became: of an answer, what it came to: `ok`, `failed`, `did_not_happen` or `in_doubt` as the call stands that
+    it let pass; `used` for a question of the flow's own; `refused` where the call was; `void` where it held no longer
+    before any of that; "" while it stands.
+    """
+
+    ask: str
+    by: str
+    choice: Literal["approve", "deny", ""]
+    call: str
+    became: Became
+    reason: str
+
+
+def earlier_of(view: RunView, ask: AskView) -> Earlier:
+    """An earlier question as it is told."""
+    decided = ask.decided
+    if decided is None:
+        return Earlier(ask.asked.ask, "", "", ask.asked.call, "", "")
+    became, reason = _became(view, ask), detail_of(decided.reason)
+    return Earlier(ask.asked.ask, decided.by, ask.choice, ask.asked.call, became, reason)
+
+
+def answered_last(view: RunView, ask: AskView) -> AskView | None:
+    """The newest question of this call, before this one, that somebody looked at for sure, because they answered it."""
+    earlier = view.boundary.asks.get(ask.asked.instead_of)
+    while earlier is not None and earlier.decided is None:
+        earlier = view.boundary.asks.get(earlier.asked.instead_of)
+    return earlier
+
+
+def answered_elsewhere(view: RunView, ask: AskView, immaterial: Sequence[str]) -> AskView | None:
+    """The newest question of another call, about the same matter, that was answered before this one was.
+
+    immaterial: fields in which the two requests may differ.
+    """
+    for other in reversed(view.boundary.asks.values()):
+        if (
+            other.decided is not None
+            and other.asked.call != ask.asked.call
+            and _asks_for(other) == _asks_for(ask)
+            and _came_before(other, ask)
+            and is_same_matter(other.request, ask.request, immaterial)
+        ):
+            return other
+    return None
+
+
+def _asks_for(ask: AskView) -> tuple[str, str]:
+    """The effect, or the name that the flow gave a question of its own: without branch and occurrence."""
+    effect = ask.asked.bound.effect
+    return effect, "" if effect else ask.asked.call.rpartition("/")[2].partition("#")[0]
+
+
+def _came_before(other: AskView, ask: AskView) -> bool:
+    """Whether who answers this one could be told of the answer to the other, where both waited side by side as well."""
+    assert other.decided is not None
+    if other.seq < ask.seq or ask.is_open:
+        return True
+    return ask.decided is not None and other.decided.at < ask.decided.at
+
+
+def _became(view: RunView, ask: AskView) -> Became:
+    call = ask.asked.call
+    effect, recorded = view.boundary.effects.get(call), view.calls.get(call)
+    if effect is not None and effect.intended.ask == ask.asked.ask:
+        return effect.state
+    refused = recorded.fact if recorded is not None and isinstance(recorded.fact, EffectRefused) else None
+    if refused is not None and (refused.ask == ask.asked.ask or (not refused.ask and ask.stands)):
+        return "refused"  # by this very no; or the yes was there, and the business is another run's
+    if ask.used_by:
+        return "used"
+    return "void" if ask.voided else ""
