@@ -1,7 +1,7 @@
 """Errors: each says what was done, has a stable code and names the next step.
 
     Refused                  nothing was done
-    LeaseLost                nothing was written; somebody else owns the run
+    LeaseLost                nothing was written; the run went on without this worker, or went back
     Tampered                 the stored bytes are not the ones that were written
     DefinitionIncompatible   the code and the journal disagree; no step was run
     StoreUnavailable         nothing was written; safe to try again
@@ -104,14 +104,14 @@ class InputMismatch(Refused):
     """The run exists with another input; nothing was done."""
 
     code = "input_mismatch"
-    hint = "Use another run id for another input, or go on with the recorded one by `remit resume RUN MODULE:FLOW`."
+    hint = "Go on with the recorded input, or use another id: what this run did stays done (`remit effects RUN`)."
 
 
 class FlowMismatch(Refused):
     """The run exists and belongs to another flow; nothing was done."""
 
     code = "flow_mismatch"
-    hint = "Use another run id, or the flow that the run was opened with."
+    hint = "Use the run's own flow, or another run id: what this run did stays done (`remit effects RUN`)."
 
 
 class ExecutorMismatch(Refused):
@@ -223,10 +223,10 @@ class DeclarationRefused(Refused):
 
 
 class LeaseLost(RemitError):
-    """Another worker holds this run under a higher epoch; nothing was written."""
+    """The run is no longer as this worker left it: taken over, or restored from earlier; nothing was written."""
 
     code = "lease.lost"
-    hint = "Stop working on this run. Its new owner goes on from the last committed entry."
+    hint = "Stop working on this run. Somebody else extended it, or the database went back to an earlier state."
     exit_status = 3
 
 
@@ -261,7 +261,7 @@ class DefinitionIncompatible(RemitError):
     def __init__(self, recorded: tuple[str, ...], asked: tuple[str, ...], *, done: tuple[str, ...] = ()) -> None:
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
         back = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
-        hint = f"{back}. A new run would do again what happened or may have: {_listed(done)}." if done else None
+        hint = f"{back}. {done_anew(done)}" if done else None
         super().__init__(f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}.", hint=hint)
         self.recorded, self.asked, self.done = recorded, asked, done
 
@@ -317,9 +317,8 @@ class StoreClosed(StoreError):
     hint = "Open the store again, in the process and the event loop that use it."
 
 
-FORKED_HINT = (
-    "Start the process with `spawn` instead of `fork`, or fork it before anything opens the store."  # store.forked
-)
+# store.forked
+FORKED_HINT = "Start the process with `spawn` instead of `fork`, or fork it before anything opens the store."
 
 
 class LoadError(StoreUnavailable):
@@ -388,6 +387,11 @@ class EffectDidNotHappen(EffectFailed):
 
     code = "effect.did_not_happen"
     hint = "Call again with the same id: the gate judges anew, and it is called under the same key."
+
+
+def done_anew(done: tuple[str, ...]) -> str:
+    """What whoever gives a run up is told of the effects that it did or may have done; "" where there are none."""
+    return f"A new run would do again what happened or may have: {_listed(done)}." if done else ""
 
 
 def _listed(names: tuple[str, ...], most: int = 5) -> str:

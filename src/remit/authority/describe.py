@@ -112,13 +112,27 @@ def _evidence(question: Question) -> tuple[str, str]:
         return "rests on no evidence", ""
     seen = "; ".join(f"{basis.name}: {_basis(question, basis)}" for basis in question.evidence)
     required = "as the flow relied on it, or as a person approved it since, and fresh when it is relied on"
+    if ways := _ways_out(question):
+        stays = "what this run did outside stays done: `remit effects RUN` lists it"
+        required = "; ".join([required, *(f"{why}: cancel this run and open a new one" for why in ways), stays])
+    return seen, required
+
+
+def leads_out(question: Question) -> bool:
+    """Whether somebody is told to end this run and open another one."""
+    return question.effect is not None and bool(_ways_out(question))
+
+
+def _ways_out(question: Question) -> list[str]:
+    """Why this run may never go on; nothing where it may."""
+    ways = []
     is_asked = bool(question.needs or question.unanswered)
     if not is_asked and any(basis.relied and basis.relied != basis.digest for basis in question.evidence):
         # The request was made from what has changed, and code that is replayed makes the same request again.
-        required += "; no rule asks a person here: cancel this run and open a new one"
+        ways.append("no rule asks a person here")
     if any(basis.digest and question.now > basis.until for basis in question.evidence):
-        required += "; what has no `again=` stays expired: cancel this run and open a new one"
-    return seen, required
+        ways.append("what has no `again=` stays expired")
+    return ways
 
 
 def _policy(question: Question) -> tuple[str, str]:

@@ -92,7 +92,8 @@ class Why:
     objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
     of which nobody knows whether they happened. cancelled_by: who wants an end. spoken: what people said of it, with
     their reasons, also when it is over. done: of a run that ended early, the effects that happened all the same; its
-    reason says so too.
+    reason says so too. may_have_happened: of one that has not ended, the effects that happened or may have: another run
+    in its place would do them again.
     """
 
     run: str
@@ -120,6 +121,7 @@ class Why:
     cancelled_by: str = ""
     spoken: tuple[Spoken, ...] = ()
     done: tuple[str, ...] = ()
+    may_have_happened: tuple[str, ...] = ()
 
     @property
     def is_overlong(self) -> bool:
@@ -242,6 +244,7 @@ def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str,
         standing = (ask for ask in boundary.asks.values() if ask.stands)
         found["asks"] = tuple(shown(view, ask, now, authority) for ask in standing)
         found["doubts"] = tuple(_doubt(view, boundary.effects[name], authority) for name in boundary.in_doubt)
+        found["may_have_happened"] = boundary.may_have_happened
         found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
     elif view.status is not Status.COMPLETED:
         found["done"] = boundary.happened

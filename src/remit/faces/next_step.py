@@ -11,6 +11,7 @@ import shlex
 from dataclasses import dataclass
 
 from remit.engine.people.asks import ROLES_MOVED, Ask
+from remit.errors import done_anew
 from remit.faces.explain import QUARANTINED, Why
 from remit.facts.machine import OPEN
 
@@ -33,7 +34,7 @@ _REPAIRS = {
 # No call of it runs again: what was raised is the flow's own, or a failure behind which the flow called something.
 _STAYS = f"mend the flow, then {_GO_ON}: a recorded failure of a call stays, so let the flow catch it; or {_CANCEL}."
 
-# What one needs that waits at the gate, where nobody is asked and nothing is in doubt.
+# What one needs that waits at the gate, where nobody is asked and nothing is in doubt. `_leaving` says what stays done.
 _AT_THE_GATE = {
     "evidence_expired": f"{_GO_ON} where the flow takes it again (`again=`); else {_CANCEL}, "
     "and open a new run: it stays expired.",
@@ -72,7 +73,7 @@ def next_step(told: Why) -> Step:
     if _is_worked_at(told):
         return step("nothing; somebody works at it. If that worker dies, the next call takes over.")
     if told.window_end <= told.now and not told.doubts:
-        return step(f"{_GO_ON} ends it as expired. Where it is still wanted, open a new run.", run=run)
+        return _leaving(told, step(f"{_GO_ON} ends it as expired. Where it is still wanted, open a new run.", run=run))
     if told.doubts or (told.waits_for != "repair" and told.status in ("waiting", "in_doubt")):
         return _next_at_the_gate(told, run)
     if told.code in ("step.failed", "effect.did_not_happen") and not told.failures:
@@ -116,5 +117,12 @@ def _next_at_the_gate(told: Why, run: str) -> Step:
         return step("`remit ask {ask}` shows what is asked, and how it is answered.", ask=waiting[0].id)
     if told.is_answered or told.waits_for == "approval":  # the next turn takes the answer up, or asks anew
         return step(f"{_GO_ON}.", run=run)
-    judged = "`remit judge {run} MODULE:FLOW` tells what holds it now; when that is mended, "
-    return step(_AT_THE_GATE.get(told.code, f"{judged}{_GO_ON}."), run=run)
+    if told.code in _AT_THE_GATE:
+        return _leaving(told, step(_AT_THE_GATE[told.code], run=run))
+    return step(f"`remit judge {{run}} MODULE:FLOW` tells what holds it now; when that is mended, {_GO_ON}.", run=run)
+
+
+def _leaving(told: Why, out: Step) -> Step:
+    """A step that leads to another run, and what this one leaves done outside."""
+    done = done_anew(told.may_have_happened)
+    return Step((*out.parts[:-1], f"{out.parts[-1]} {done}")) if done else out

@@ -334,7 +334,7 @@ async def _done(write: Alone) -> Done:
 def _loss(unit: Unit, lost: Loss) -> LeaseLost | Moved:
     if lost != "lease":
         return Moved(lost)
-    held = "extended by somebody else" if unit.epoch is None else f"no longer held under epoch {unit.epoch}"
+    held = "no longer as it was read" if unit.epoch is None else f"not held under epoch {unit.epoch}, or went back"
     return LeaseLost(f"Nothing was written: run key {unit.run_key} is {held}.")
 
 

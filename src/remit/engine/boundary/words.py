@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from remit.authority.describe import describe
+from collections.abc import Iterable
+
+from remit.authority.describe import describe, leads_out
+from remit.errors import done_anew
 from remit.facts.judgement import Question, Verdict
 
 
-def words_of(question: Question, verdict: Verdict) -> str:
-    """Every check that did not pass, with what was seen and what was required."""
+def words_of(question: Question, verdict: Verdict, done: Iterable[str] = ()) -> str:
+    """Every check that did not pass, with what was seen and what was required.
+
+    done: effects of the run that happened or may have, told where the way on is another run.
+    """
     told = []
     for finding in verdict.findings:
         if finding.ok:
             continue
         seen, required = describe(question, finding)
         told.append(f"{finding.check} ({finding.code}): {seen}; required: {required}")
-    return ". ".join(told) + "." if told else ""
+    if not told:
+        return ""
+    after = done_anew(tuple(done)) if leads_out(question) else ""
+    return f"{'. '.join(told)}. {after}".rstrip()

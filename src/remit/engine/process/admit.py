@@ -32,6 +32,7 @@ from remit.errors import (
     RunAbsent,
     RunQuarantined,
     Tampered,
+    done_anew,
 )
 from remit.facts import chain
 from remit.facts.kinds import RunOpened
@@ -168,7 +169,7 @@ def check_order(view: RunView, flow: Flow[Any], order: Order) -> None:
         go_on = f"`remit resume {shlex.quote(run)} MODULE:FLOW`"
         raise InputMismatch(
             f"Run {run!r} was opened with another input; nothing was done.",
-            hint=f"Use another run id for another input, or go on with the recorded one by {go_on}.",
+            hint=_left(view, f"Use another run id for another input, or go on with the recorded one by {go_on}."),
         )
 
 
@@ -176,7 +177,15 @@ def check_flow(view: RunView, flow: Flow[Any]) -> None:
     """The run belongs to this flow. Raises FlowMismatch; nothing was done."""
     run, opened = view.identity.run, view.opened
     if opened.flow != flow.name:
-        raise FlowMismatch(f"Run {run!r} belongs to flow {opened.flow!r}, not {flow.name!r}; nothing was done.")
+        raise FlowMismatch(
+            f"Run {run!r} belongs to flow {opened.flow!r}, not {flow.name!r}; nothing was done.",
+            hint=_left(view, "Use another run id, or the flow that the run was opened with."),
+        )
+
+
+def _left(view: RunView, way: str) -> str:
+    """A way out of this run, and what it leaves done outside."""
+    return f"{way} {done_anew(view.boundary.may_have_happened)}".rstrip()
 
 
 async def is_holder_dead(host: Host, worker: str) -> bool:

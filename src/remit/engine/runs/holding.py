@@ -44,7 +44,7 @@ async def held(
     view, row = taken.view, taken.row
 
     def on_lost() -> None:
-        attempt.close(LeaseLost(f"Run {row.run!r} is held by somebody else; nothing more was written."))
+        attempt.close(LeaseLost(f"Run {row.run!r} is no longer held by this worker; nothing more was written."))
 
     hearing: set[asyncio.Task[None]] = set()
 
