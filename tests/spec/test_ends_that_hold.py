@@ -263,3 +263,51 @@ async def test_so_is_one_that_waited_for_a_doubt_to_be_ended(database: Storage):
         assert (await worker.run(flow, id="r")).value == [100, 100]
         assert await worker.verify("r") is None
     assert at.till.times == [1, 1]
+
+
+@pytest.mark.parametrize("after", ["a no", "a mistake", "a return"])
+async def test_no_turn_ends_while_a_call_that_it_left_behind_begins_outside(storage: Storage, after: str):
+    # proves: FX-10, FX-12, RUN-1
+    """Its yes is being written in the very moment in which another branch ends the flow."""
+    till, is_mended, made = Till(), False, list[asyncio.Task[None]]()
+    pay = till.effect()
+    till.next(till.hold, till.hold)
+
+    @remit.flow(contract=ruled())
+    async def settle(run: remit.Run) -> None:
+        async def branch(name: str) -> None:
+            at = run.branch(name)
+            await at.approve("ok", name, roles={"director"}, within=timedelta(hours=8))
+            if name == "last" and after != "a no" and not is_mended:
+                assert after == "a return", "the mistake"
+                return
+            await at.effect(pay, Order(payee=name))
+
+        branches = [asyncio.create_task(branch(name)) for name in ("first", "last")]
+        made.extend(branches)
+        if after == "a return" and not is_mended:
+            await asyncio.wait(branches, return_when=asyncio.FIRST_COMPLETED)
+            return
+        await asyncio.gather(*branches)
+
+    async with storage.open() as rt:
+        await rt.grant("user:dora", "director", by=ROOT)
+        await rt.run(settle, id="r")
+        for ask in await rt.inbox():
+            choice: Any = "deny" if after == "a no" and ask.call.startswith("last") else "approve"
+            await rt.decide(ask.id, choice, by="user:dora", seen=ask.version)
+        turn = asyncio.create_task(rt.run(settle, id="r"))
+        await asyncio.wait([turn, asyncio.create_task(till.is_held.wait())], return_when=asyncio.FIRST_COMPLETED)
+        begun = len(till.arrived)
+        assert not (turn.done() and begun), "its turn is over, and it is under way"
+        till.let_go.set()
+        await asyncio.gather(turn, *made, return_exceptions=True)
+
+        assert len(till.arrived) == begun
+        assert await rt.verify("r") is None
+        view = (await rt.show("r")).view
+        assert {effect.state for effect in view.boundary.effects.values()} <= {"ok"}
+        if after == "a mistake":
+            is_mended = True
+            assert (await rt.run(settle, id="r")).status == "completed"
+            assert sorted(len(receipts) for receipts in till.paid.values()) == [1, 1]

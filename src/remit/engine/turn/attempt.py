@@ -270,7 +270,11 @@ class Attempt:
         before: entries that stand directly before it. is_post_seen: only where nobody posted since lane post was read.
         Raises Moved where that or the fence fails, with nothing written and the turn open; else what stopped it.
         """
+        # From here on nothing begins: what is written at this moment wakes calls that the flow left behind, and an
+        # effect of theirs would be under way when the lease is given back.
+        self.halted = self.halted or _OVER
         await self.writer.until_free()
+        assert not self.in_flight, "whoever ends the turn let finish what was under way"
         if self.closed_by is not None:
             raise self.closed_by  # its caller is no call of the flow's
         status = move(Status.RUNNING, type(fact).__name__, fact)
@@ -279,8 +283,6 @@ class Attempt:
         if not (self.has_opened and status == Status.COMPLETED):
             marks = (*marks, Announce(RunStopped(code=fact.code, status=status)))
         conditions = Conditions(fence=fence, post_head=self.post_head if is_post_seen else None, marks=marks)
-        # From here on nothing may be sealed: a call that the flow left behind would follow the last entry.
-        self.halted = self.halted or _OVER
         # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.
         await self.writer.append_if(drafts, conditions, Move(status, fact.code, release=True), is_stoppable=False)
         self.has_ended = True
