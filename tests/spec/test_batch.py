@@ -6,8 +6,9 @@ The committer here is a list with a tongue: it fails where a real database would
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
+from typing import Any
 
 import pytest
 
@@ -442,3 +443,78 @@ async def test_a_loop_that_ends_in_any_moment_leaves_nobody_without_an_answer(
         await group.close()
         answers = await asyncio.gather(*callers, return_exceptions=True)
     assert {type(answer) for answer in answers} <= {type(None), StoreUnavailable, CommitUnknown, asyncio.CancelledError}
+
+
+@pytest.mark.parametrize("end", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("where", ["taking", "writing on the calling thread", "beginning to write", "answering"])
+def test_a_signal_that_raises_in_the_middle_leaves_nobody_without_an_answer(
+    monkeypatch: pytest.MonkeyPatch, where: str, end: type[BaseException]
+):  # proves: RUN-15, OWN-3
+    """`asyncio.run` then cancels all tasks and waits for them, while the lease was renewed for ever."""
+    answers: list[BaseException | None] = []
+
+    class Met(GroupCommit):
+        def _take(self) -> Any:
+            taken = super()._take()
+            if where == "taking":
+                raise end
+            return taken
+
+        def _begin_to_write(self, batch: Any) -> None:
+            raise end
+
+        def _answer(self, batch: Any, told: Answers) -> None:
+            raise end
+
+    tongue = Tongue(inline_max=0 if where == "beginning to write" else 2)
+    if where == "writing on the calling thread":
+        monkeypatch.setattr(tongue, "commit_now", raising(end))
+
+    async def caller(group: GroupCommit, key: int) -> None:
+        try:
+            await group.append(unit(key))
+        except BaseException as exc:
+            answers.append(exc)
+            raise
+
+    async def main() -> None:
+        group = Met(tongue, Counters())
+        async with asyncio.timeout(10):
+            await asyncio.gather(caller(group, 1), caller(group, 2))
+
+    with pytest.raises(end):
+        asyncio.run(main())
+    assert len(answers) == 2
+    assert {type(answer) for answer in answers} <= {CommitUnknown, asyncio.CancelledError}
+    assert CommitUnknown in {type(answer) for answer in answers}
+
+
+def raising(end: type[BaseException]) -> Callable[..., Any]:
+    def act(*_: Any) -> Any:
+        raise end
+
+    return act
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+async def test_a_loop_that_ends_while_each_unit_is_tried_alone_leaves_nobody_without_an_answer(
+    turns: int,
+):  # proves: RUN-15, OWN-3
+    class Slow(Tongue):
+        async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
+            await asyncio.sleep(0)
+            return await super().commit(units, openings)
+
+    tongue = Slow()
+    group = GroupCommit(tongue, Counters())
+    tongue.poison = {2}
+    callers = [asyncio.ensure_future(group.append(unit(key))) for key in (1, 2, 3, 4)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks() - {asyncio.current_task()}:
+        task.cancel()
+    async with asyncio.timeout(10):
+        answers = await asyncio.gather(*callers, return_exceptions=True)
+        await group.close()
+    known = {type(None), StoreUnavailable, CommitUnknown, asyncio.CancelledError, ZeroDivisionError}
+    assert {type(answer) for answer in answers} <= known

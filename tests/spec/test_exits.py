@@ -8,6 +8,8 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -261,5 +263,59 @@ def test_ctrl_c_ends_the_program_whatever_code_it_meets(place: str, database: St
             assert [effect.state for effect in await rt.effects("r")] == ["in_doubt"] * (place in IN_DOUBT)
 
     with pytest.raises(KeyboardInterrupt):
+        asyncio.run(go())
+    asyncio.run(look())
+
+
+class Handlers:
+    """What programs set for SIGTERM, each of which exits."""
+
+    def method(self, *_: object) -> NoReturn:
+        sys.exit(0)
+
+    __call__ = method
+
+
+def stops(*_: object) -> NoReturn:
+    sys.exit(0)
+
+
+HANDLERS: dict[str, Callable[..., Any]] = {
+    "a function": stops,
+    "a lambda": lambda *_: sys.exit(0),
+    "a method": Handlers().method,
+    "a partial": partial(stops, 1),
+    "an object": Handlers(),
+}
+
+
+@pytest.fixture(params=HANDLERS)
+def terminated(request: pytest.FixtureRequest) -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, HANDLERS[request.param])
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("terminated")
+@pytest.mark.parametrize("place", IN_THE_LOOP)
+def test_a_signal_whose_handler_exits_ends_the_program_and_is_no_failure_of_what_it_meets(
+    place: str, tmp_path: Path
+):  # proves: RUN-5, FX-2
+    """A step that failed has failed for good, and its flow went another way, and paid there."""
+
+    def stop() -> NoReturn:
+        signal.raise_signal(signal.SIGTERM)
+        raise AssertionError("nobody ended it")
+
+    async def go() -> None:
+        async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+            await rt.run(Places(stop).flows[place], id="r")
+
+    async def look() -> None:
+        async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+            assert list((await rt.show("r")).view.calls) == []
+            assert [effect.state for effect in await rt.effects("r")] == ["in_doubt"] * (place in IN_DOUBT)
+
+    with pytest.raises(SystemExit):
         asyncio.run(go())
     asyncio.run(look())

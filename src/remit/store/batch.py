@@ -196,13 +196,18 @@ class GroupCommit:
         self._is_scheduled = False
         if self._writing is not None or not self._is_anything_waiting():
             return
-        batch = self._take()
-        is_small = len(batch) <= self._committer.inline_max
-        if is_small and self._was_small and not self._alone:
-            self._write_now(batch)
-        else:
-            self._was_small = is_small
-            self._begin_to_write(batch)
+        lines, openings = self._lines, self._openings
+        try:
+            batch = self._take()
+            is_small = len(batch) <= self._committer.inline_max
+            if is_small and self._was_small and not self._alone:
+                self._write_now(batch)
+            else:
+                self._was_small = is_small
+                self._begin_to_write(batch)
+        except BaseException:  # a signal, whose handler raises wherever it meets us: the loop ends, and waits for all
+            _fail(_Batch([waiting for line in lines.values() for waiting in line], openings), CommitUnknown(_MET))
+            raise
 
     def _take(self) -> _Batch:
         """All that waits, one unit of each line; from here on a new batch gathers."""
@@ -245,11 +250,11 @@ class GroupCommit:
     async def _write(self, batch: _Batch) -> None:
         """Write a batch, and then those that gathered meanwhile; small ones for the calling thread go by `_flush`."""
         try:
-            await self._write_or_split(batch)
+            await self._write_whole(batch)
             await self._write_alone()
             await asyncio.sleep(0)  # who was answered has a turn, so that what it does next shares a commit
             while self._alone or len(self._lines) + len(self._openings) > self._committer.inline_max:
-                await self._write_or_split(self._take())
+                await self._write_whole(self._take())
                 await self._write_alone()
                 await asyncio.sleep(0)
         finally:
@@ -265,7 +270,7 @@ class GroupCommit:
                 continue  # its caller went away before it began
             try:
                 done = await self._loop.create_task(_done(waiting.write), context=waiting.context)
-            except asyncio.CancelledError:  # before its first turn; once it has begun it says itself what became of it
+            except BaseException:  # before its first turn; once it has begun it says itself what became of it
                 for left in turn:
                     if not left.future.done():
                         left.future.set_result(StoreUnavailable(_ENDED))
@@ -276,6 +281,14 @@ class GroupCommit:
             if not waiting.future.done():
                 waiting.future.set_result(done)
 
+    async def _write_whole(self, batch: _Batch) -> None:
+        """Write a batch, and answer each of it whatever ends the loop meanwhile."""
+        try:
+            await self._write_or_split(batch)
+        except BaseException:
+            _fail(batch, CommitUnknown(_MET))
+            raise
+
     async def _write_or_split(self, batch: _Batch) -> None:
         if not batch:
             return
@@ -283,9 +296,6 @@ class GroupCommit:
             answers = await self._committer.commit([w.unit for w in batch.units], [o for o, _ in batch.openings])
         except (StoreUnavailable, CommitUnknown) as exc:
             _fail(batch, exc)
-        except asyncio.CancelledError:
-            _fail(batch, CommitUnknown("The loop ended while this was written; nobody knows whether it was."))
-            raise
         except Exception as exc:
             # Rolled back as a whole: find the one that the database will not take, and let the others through.
             if len(batch) == 1:
@@ -321,6 +331,7 @@ class GroupCommit:
 
 
 _ENDED = "Nothing was written: the loop ended before it began."
+_MET = "The loop ended while this was written; nobody knows whether it was."
 
 
 async def _done(write: Alone) -> Done:
@@ -350,8 +361,9 @@ def _join(first: Unit, later: Unit) -> None:
 
 
 def _fail(batch: _Batch, exc: BaseException) -> None:
+    """Answer all of a batch that were not answered yet."""
     for waiting in batch.units:
-        waiting.told = exc
+        waiting.told = waiting.told or exc
         for future in waiting.futures:
             if not future.done():
                 future.set_exception(exc)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from remit.engine.declared.place import enter, leave
 from remit.engine.turn.apart import apart, times_cancelled
-from remit.engine.turn.exits import EXITS, is_ctrl_c
+from remit.engine.turn.exits import EXITS, is_of_a_signal
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ async def heard(ask: Callable[[], Awaitable[T]]) -> T | BaseException:
             async with asyncio.timeout(ASK_SECONDS):
                 return await ask()
         except (Exception, *EXITS, asyncio.CancelledError) as exc:
-            if is_ctrl_c(exc):
+            if is_of_a_signal(exc):
                 raise
             return exc
         finally:

@@ -23,7 +23,7 @@ from remit.engine.declared.place import enter, leave
 from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
 from remit.engine.turn.apart import times_cancelled
-from remit.engine.turn.exits import is_ctrl_c
+from remit.engine.turn.exits import is_of_a_signal
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
@@ -171,7 +171,7 @@ class _Around:
         leave(self._here)
         if isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration):
             self.raised.append(exc)
-        elif exc is not None and not is_ctrl_c(exc) and (isinstance(exc, _ENDING) or self._is_met(exc)):
+        elif exc is not None and not is_of_a_signal(exc) and (isinstance(exc, _ENDING) or self._is_met(exc)):
             error = RuntimeError(f"{self._name} raised {type_name(exc)}")
             self.raised.append(error)
             raise error from exc

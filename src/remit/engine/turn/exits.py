@@ -2,16 +2,20 @@
 
 Out of an asyncio task an exit ends the loop, and every payment that is under way in it is in doubt. So where Remit
 calls a function of the user's, or makes a task of it, what exits is a failure like any other: a flow or a step failed,
-an effect is in doubt. A KeyboardInterrupt in the main thread is something else: there it may be somebody's Ctrl-C,
-whatever code that met, and it ends the program.
+an effect is in doubt. What a signal raised is something else, whatever code that met, and ends the program: a
+KeyboardInterrupt in the main thread, where it may be somebody's Ctrl-C, and an exit out of a handler of the program's
+own, as for SIGTERM.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 import threading
 from collections.abc import Awaitable, Coroutine, Generator
+from functools import partial
+from types import CodeType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -19,14 +23,38 @@ T = TypeVar("T")
 EXITS = (SystemExit, KeyboardInterrupt)
 
 
-def is_ctrl_c(exc: BaseException) -> bool:
+def is_of_a_signal(exc: BaseException) -> bool:
     """Whether this may be what a signal raised, asked in the thread in which it was."""
-    return isinstance(exc, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
+    if threading.current_thread() is not threading.main_thread():
+        return False  # handlers run in the main one
+    return isinstance(exc, KeyboardInterrupt) or (isinstance(exc, SystemExit) and _came_from_a_handler(exc))
+
+
+def _came_from_a_handler(exc: BaseException) -> bool:
+    """Whether a function that is set for a signal stands in its traceback."""
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    trace = exc.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in handlers:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _code_of(handler: Any) -> CodeType | None:
+    """Of a function, a method, a partial of either, or an object that can be called; None for what is no Python."""
+    while isinstance(handler, partial):
+        handler = handler.func
+    called = type(handler).__call__ if callable(handler) else None
+    for function in (handler, getattr(handler, "__func__", None), called):
+        if isinstance(code := getattr(function, "__code__", None), CodeType):
+            return code
+    return None
 
 
 def failure_of(exc: BaseException) -> RuntimeError:
-    """What an exit is instead. Raises it as it is where it may be a Ctrl-C."""
-    if is_ctrl_c(exc):
+    """What an exit is instead. Raises it as it is where it may be a signal's."""
+    if is_of_a_signal(exc):
         raise exc
     code = f" {exc.code}" if isinstance(exc, SystemExit) else ""
     return RuntimeError(f"it raised {type(exc).__name__}{code}, which ends no program here")
