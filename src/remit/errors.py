@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+FIND_OUT = "First find out outside what was done since the backup: a run would do it again"  # wherever one is restored
+
 
 class RemitError(Exception):
     """Any error of Remit's own.
@@ -132,7 +134,7 @@ class RunQuarantined(Refused):
     """The run's journal did not verify; nothing of it is resumed or appended to."""
 
     code = "run.quarantined"
-    hint = "See `remit verify RUN`; restore its bytes, then `remit lift RUN --by user:YOU --reason WHY`."
+    hint = f"See `remit verify RUN`. {FIND_OUT}; restore its bytes, then `remit lift RUN --by user:YOU --reason WHY`."
 
 
 class JournalNewer(Refused):
@@ -273,7 +275,7 @@ class Tampered(RemitError):
     """
 
     code = "chain.hash"
-    hint = "Restore the run's bytes from a backup; other runs are not affected. `remit verify` shows what is wrong."
+    hint = f"`remit verify` shows what is wrong; other runs are not affected. {FIND_OUT}; restore the run's bytes."
     exit_status = 5
 
     def __init__(self, message: str, *, code: str = "chain.hash", run: str = "", lane: str = "", seq: int = 0) -> None:
@@ -300,7 +302,7 @@ class AuthorityUnreadable(StoreUnavailable):
     """Directory or policy can't be read or do not verify; nothing proceeds, and every run stays where it is."""
 
     code = "authority.unreadable"
-    hint = "Restore the journal `remit:authority` from a backup; `remit verify remit:authority` says what is wrong."
+    hint = "See `remit verify remit:authority`; restore it from a backup, and grant and revoke again what came since."
 
 
 class StoreRefused(StoreError):
@@ -366,10 +368,7 @@ class StepError(RemitError):
 
 
 class EffectFailed(StepError):
-    """An effect that is known not to have happened, one way or the other; everything before it is saved.
-
-    It is EffectDeclined or EffectDidNotHappen, of which only the second may be called again.
-    """
+    """An effect is known not to have happened: EffectDeclined, or EffectDidNotHappen, which may be called again."""
 
     code = "effect.failed"
     hint = "Nothing of it happened. Whether it may be called again is said by the error's class and code."

@@ -287,6 +287,24 @@ def test_a_tampered_run_is_refused_shown_in_red_and_named_by_verify(desk: Desk):
     assert desk.json(*again)["status"] == "completed"
 
 
+def test_a_run_restored_from_an_older_backup_is_lifted_by_who_found_out_what_it_lacks(desk: Desk):  # proves: LOG-3
+    desk("run", "flows:good", "--id", "r", "--input", "2")
+    edit(desk, f"UPDATE remit_run SET seq = seq + 3 WHERE {KEY.format('r')}")
+    assert "First find out outside what was done since the backup" in desk("show", "r", exits=5)
+    assert "irst find out outside what was done since the backup" in desk("why", "r")
+    edit(desk, f"UPDATE remit_run SET seq = seq - 3 WHERE {KEY.format('r')}")
+
+    told = desk.json("why", "r")
+    assert told["missing"].startswith("3 of lane main behind ") and "remit lift r --shorter --by" in told["next"]
+    assert "entries are missing: 3 of lane main" in desk("why", "r")
+    lift = ("lift", "r", "--by", "user:dana", "--reason", "asked the bank")
+    refused = desk.json(*lift, exits=2)["error"]
+    assert refused["code"] == "lift.shorter" and "`remit lift r --shorter --by user:YOU" in refused["hint"]
+    desk(*lift, "--shorter")
+    assert "lifted r, with entries missing: asked the" in desk("explain", "remit:incidents")
+    assert desk.json("why", "r")["status"] == "completed"
+
+
 def test_the_journal_of_incidents_can_be_looked_at_and_never_sets_itself_aside(desk: Desk):  # proves: LOG-3
     for id in ("r", "other"):
         desk("run", "flows:good", "--id", id, "--input", "1")

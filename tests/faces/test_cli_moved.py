@@ -394,7 +394,7 @@ def test_what_is_wrong_with_a_journal_is_said_once(desk: Desk):
     told = desk.child("show", "r")
     assert told.returncode == 5
     assert told.stderr.startswith("critical: Run 'r' is quarantined: chain.hash at main 3; `remit why r` tells more.\n")
-    assert told.stderr.count("Restore the run's bytes") == 1 and told.stderr.count("Entry main 3") == 1
+    assert told.stderr.count("restore the run's bytes") == 1 and told.stderr.count("Entry main 3") == 1
     hint = desk.json("show", "r", exits=2)["error"]["hint"]
     assert "`remit verify r`" in hint and "`remit lift r --by" in hint, "by its own name"
 

@@ -49,3 +49,8 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     return storage_of(request.param, tmp_path, lambda: request.getfixturevalue("postgres_database"))
+
+
+@pytest.fixture(params=["file", "sqlite", "postgres"])
+def lasting(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    return storage_of(request.param, tmp_path, lambda: request.getfixturevalue("postgres_database"))

@@ -353,13 +353,6 @@ async def test_a_directory_that_does_not_verify_lets_nothing_proceed(harm, lasti
     assert office.sent == [ORDER]
 
 
-@pytest.fixture(params=["file", "sqlite", "postgres"])
-def lasting(request: pytest.FixtureRequest, tmp_path: Any) -> Storage:
-    from tests.spec.conftest import storage_of
-
-    return storage_of(request.param, tmp_path, lambda: request.getfixturevalue("postgres_database"))
-
-
 async def test_a_directory_that_became_shorter_is_not_believed(postgres_database: str):  # proves: GATE-5, LOG-5
     """The newest revocation is cut off with the row's head, so the chain holds: whoever knew it does not forget.
 

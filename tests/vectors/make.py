@@ -72,9 +72,13 @@ def _incidents() -> Journal:
     pin = ContractPin(resume=["anyone"], risk="low", version="1", window=forever)
     opened = kinds.RunOpened(by="service:remit", contract=pin, flow="remit:incidents", window_end=forever)
     w = Writer("remit:incidents", "remit:incidents", by="service:remit", given=b"null", opened=opened)
-    found = kinds.RunQuarantined(code="chain.hash", gen=1, lane="main", run="po-1041", seq=4)
+    found = kinds.RunQuarantined(code="chain.hash", gen=1, lane="main", main=14, post=2, run="po-1041", seq=4)
     w.add(found, value=b'{"detail":"Entry main 4 of run \'po-1041\': the value is not the one that was written."}')
     w.add(kinds.QuarantineLifted(gen=1, run="po-1041"), value=b'{"detail":"restored from the backup of 30 November"}')
+    again = kinds.RunQuarantined(code="run.truncated", gen=1, main=16, run="po-1041", seq=16)
+    w.add(again, value=b'{"detail":"Entry main 16 of run \'po-1041\': it is missing."}')
+    found_out = b'{"detail":"the bank has one payment, and the journal has it"}'
+    w.add(kinds.QuarantineLifted(gen=1, run="po-1041", shorter=True), value=found_out)
     return w.journal("the journal of incidents")
 
 

@@ -20,7 +20,7 @@ from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.faces.spoken import Spoken, spoken
 from remit.facts.calls import EffectView
-from remit.facts.kinds import QuarantineLifted, RunQuarantined
+from remit.facts.kinds import RunQuarantined
 from remit.facts.machine import Status
 from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
@@ -86,7 +86,8 @@ class Why:
     status: the run's, "quarantined" over any other. since: when it came to stand there. last_call: the
     newest that is recorded. failures: the calls that failed and run again. holder: the worker that holds it, "" for
     none; is_holder_dead is proven, False says "alive or unknown". incident: what was found when it was set aside.
-    is_whole: of a quarantined run, its bytes verify now. by, behalf: under which it was opened. now: by the clock of
+    is_whole: of a quarantined run, its bytes verify now; missing: which entries they lack all the same, of those that
+    its row had when it was set aside, in words. by, behalf: under which it was opened. now: by the clock of
     this machine. is_answered: somebody answered, resolved or cancelled since, which counts, so that the next turn takes
     it up.
     objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
@@ -114,6 +115,7 @@ class Why:
     incident: str
     is_whole: bool
     now: int
+    missing: str = ""
     is_answered: bool = False
     objections: tuple[Objection, ...] = ()
     asks: tuple[Ask, ...] = ()
@@ -203,6 +205,7 @@ async def why(host: Host, stored: Stored) -> Why:
     parked = view.parked if view is not None else None
     opened = view.opened if view is not None else None
     since = _since(view, explained.timeline) if view is not None else 0
+    incident, lacking = await _incident(host, row)
     return Why(
         run=row.run,
         flow=row.flow,
@@ -219,8 +222,9 @@ async def why(host: Host, stored: Stored) -> Why:
         lease_until=row.lease_until,
         is_holder_dead=explained.is_holder_dead,
         window_end=explained.window_end,
-        incident=await _incident(host, row) if row.quarantined else "",
+        incident=incident,
         is_whole=view is not None,
+        missing=lacking if view is not None else "",
         now=host.clock.now(),
         is_answered=view is not None
         and view.ended is None
@@ -280,15 +284,9 @@ def _failures(timeline: Timeline, names: list[str]) -> tuple[Failure, ...]:
     return tuple(found.get(name) or Failure(name, "", "") for name in names)
 
 
-async def _incident(host: Host, row: RunRow) -> str:
-    """What was found when the run was set aside last; "" where it never was, or was lifted."""
-    kept = await host.store.read_row(host.tenant, INCIDENTS)
-    stored = await host.store.read_run(kept.run_key) if kept is not None else None
-    found = ""
-    for entry in incidents.verify(host.store.ledger.origin, stored) if stored is not None else ():
-        fact = entry.fact
-        if isinstance(fact, RunQuarantined) and (fact.run, fact.gen) == (row.run, row.gen):
-            found = f"{fact.code}: {detail_of(entry.value)}"
-        elif isinstance(fact, QuarantineLifted) and (fact.run, fact.gen) == (row.run, row.gen):
-            found = ""
-    return found
+async def _incident(host: Host, row: RunRow) -> tuple[str, str]:
+    """What was found when the run was set aside last, and what it lacks now; "" where it never was, or was lifted."""
+    found = await incidents.newest(host, row) if row.quarantined else None
+    if found is None or not isinstance(found.fact, RunQuarantined):
+        return "", ""
+    return f"{found.fact.code}: {detail_of(found.value)}", incidents.missing(row, found)

@@ -11,7 +11,7 @@ import shlex
 from dataclasses import dataclass
 
 from remit.engine.people.asks import ROLES_MOVED, Ask
-from remit.errors import done_anew
+from remit.errors import FIND_OUT, done_anew
 from remit.faces.explain import QUARANTINED, Why
 from remit.facts.machine import OPEN
 
@@ -64,8 +64,7 @@ def next_step(told: Why) -> Step:
     """The command, or the wait, that brings a run on."""
     run = shlex.quote(told.run)
     if told.status == QUARANTINED:
-        restore = "" if told.is_whole else "restore its bytes from a backup, then "
-        return step(restore + "`remit lift {run} --by user:YOU --reason WHY`.", run=run)
+        return step(_set_aside(told), run=run)
     if told.status not in OPEN:
         return step("nothing; it has ended. `remit explain {run}` tells how.", run=run)
     if told.is_overlong:
@@ -80,6 +79,17 @@ def next_step(told: Why) -> Step:
         return step(_STAYS, run=run)
     plain = f"mend what failed, then {_GO_ON}." if told.failures or told.code else f"{_GO_ON}."
     return step(_REPAIRS.get(told.code, plain), run=run)
+
+
+def _set_aside(told: Why) -> str:
+    """What a run needs that was set aside: from an older backup it would do again what was done since."""
+    if told.missing:
+        return (
+            "restore a later backup; or find out outside what was done since this one, "
+            "then `remit lift {run} --shorter --by user:YOU --reason WHAT-YOU-FOUND`."
+        )
+    restore = "" if told.is_whole else f"{FIND_OUT[0].lower()}{FIND_OUT[1:]}; restore its bytes, then "
+    return restore + "`remit lift {run} --by user:YOU --reason WHY`."
 
 
 def _is_worked_at(told: Why) -> bool:

@@ -194,8 +194,14 @@ class Runtime(People):
 
     # -- setting right ----------------------------------------------------------------------------------------------
 
-    async def lift(self, id: str, *, by: str, reason: str) -> None:
-        """End a run's quarantine, where its restored bytes verify. Raises Tampered where they don't."""
+    async def lift(self, id: str, *, by: str, reason: str, shorter: bool = False) -> None:
+        """End a run's quarantine, where its restored bytes verify.
+
+        What was done since the backup they are from was done: the run would do it again. shorter: entries are missing,
+        and the operator found out outside what they did; kept with who and why.
+        Raises Tampered where they don't verify, Refused `lift.shorter` where they end before the run did when it was
+        set aside: nothing was done.
+        """
         host = self._ready()
         check_principal(by, "operator")
         stored = await self.read(id)
@@ -203,7 +209,7 @@ class Runtime(People):
             hint = f"See `remit why {shlex.quote(id)}` for where it stands."
             raise Refused(f"Run {id!r} is not quarantined; nothing was done.", code="run.not_quarantined", hint=hint)
         verified(host.store.ledger.origin, stored)
-        await incidents.lift(host, stored.row, by=by, reason=reason)
+        await incidents.lift(host, stored.row, by=by, reason=reason, shorter=shorter)
 
     async def doctor(self) -> builtins.list[Checkup]:
         """What is right and wrong with the store, and with what stands in it beside the journals. Changes nothing."""

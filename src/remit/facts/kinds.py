@@ -221,6 +221,8 @@ class RunQuarantined(Fact, frozen=True, kw_only=True):
     code: str
     gen: Integer
     lane: str = ""
+    main: Integer = 0  # seq at which lane main ended, by the run's row; what is restored may not end before it
+    post: Integer = 0  # the same of lane post
     run: str
     seq: Integer = 0
 
@@ -230,6 +232,7 @@ class QuarantineLifted(Fact, frozen=True, kw_only=True):
 
     gen: Integer
     run: str
+    shorter: bool = False  # they found out what entries that are missing did outside
 
 
 class RoleGranted(Fact, frozen=True, kw_only=True):

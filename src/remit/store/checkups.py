@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from remit.errors import FIND_OUT
 from remit.store.rows import Checkup, Ledger
 from remit.store.schema import migrations
 
@@ -27,12 +28,12 @@ def of_runs(
     stale: leases that ran out and were not taken over. orphans: runs that have entries and no row. overlong: runs whose
     lease lasts longer than any that is granted.
     """
-    hint = "See `remit list --quarantined`; restore their bytes, then lift them." if quarantined else ""
+    hint = f"See `remit list --quarantined`. {FIND_OUT}; restore their bytes, then lift them." if quarantined else ""
     left = "None goes on by itself: the next call with its id takes it over." if stale else ""
     seen = f"{runs:,} runs, {quarantined:,} in quarantine"
     if orphans:
         seen += f", and entries of {orphans:,} whose row is gone"
-        hint = "Somebody deleted rows: an id that is called again begins afresh. Restore the store from a backup."
+        hint = f"Somebody deleted rows: an id that is called again begins afresh. {FIND_OUT}; restore the store."
     return [
         Checkup("runs", not quarantined and not orphans, seen, hint),
         _of_leases(stale, overlong, left),

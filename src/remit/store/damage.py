@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from remit.errors import StoreUnavailable
+from remit.errors import FIND_OUT, StoreUnavailable
 
 # What a row may raise that is not as it is read: text that is no text, a number too few, a list where a name is meant.
 DAMAGE = (ArithmeticError, LookupError, TypeError, ValueError, msgspec.MsgspecError)
@@ -19,7 +19,7 @@ def damaged(exc: BaseException) -> StoreUnavailable:
     return StoreUnavailable(
         f"A row of the store can't be read, and nothing was written: {type(exc).__name__}: {ascii(str(exc))[1:-1]}.",
         code="store.broken",
-        hint="Somebody edited it, or the disk did; `remit doctor` tells more. Restore it from a backup, and try again.",
+        hint=f"Somebody edited it, or the disk did; `remit doctor` tells more. {FIND_OUT}; restore it, and try again.",
     )
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from remit.engine.boundary.shared import is_shared
 from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
-from remit.errors import Tampered
+from remit.errors import FIND_OUT, Tampered
 from remit.facts.view import RunView
 from remit.store.rows import Checkup
 
@@ -22,7 +22,7 @@ TRIES = 3  # runs go on while they are counted
 NAMED_MAX = 5
 
 _HINT = "Restore these tables from a backup of the same moment as the runs; find out who wrote to the database."
-_VERIFY = "See `remit verify` for what is wrong with each; restore their bytes from a backup."
+_VERIFY = f"See `remit verify` for what is wrong with each. {FIND_OUT}; restore their bytes."
 
 
 @dataclass(slots=True)

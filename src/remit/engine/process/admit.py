@@ -22,6 +22,7 @@ from remit.engine.process.liveness import is_proven_dead
 from remit.engine.process.opening import check_may_open, draw_up
 from remit.engine.process.standing import check_clock, look, recall
 from remit.errors import (
+    FIND_OUT,
     ExecutorMismatch,
     FlowMismatch,
     InputMismatch,
@@ -127,7 +128,7 @@ async def find(host: Host, run: str) -> Found:
         named = shlex.quote(run)
         raise RunQuarantined(
             f"Run {run!r} is quarantined: its journal did not verify; nothing was done.",
-            hint=f"See `remit verify {named}`; restore its bytes, "
+            hint=f"See `remit verify {named}`. {FIND_OUT}; restore its bytes, "
             f"then `remit lift {named} --by user:YOU --reason WHY`.",
         )
     try:

@@ -30,7 +30,8 @@ from remit.store.units import Unit
 
 _LOST = (
     "The store lost entries that this process knows, as a failover or the restore of an older backup does. Restore "
-    "them, or do again what was granted and revoked in them. Then restart this process: it goes on from what is there."
+    "them, or do again what was granted and revoked in them, and find out outside what runs did since, which they "
+    "would do again. Then restart this process: it goes on from what is there."
 )
 
 

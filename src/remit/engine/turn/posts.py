@@ -76,6 +76,6 @@ def _lost(identity: Identity, what: str, seq: int) -> Tampered:
     exc = tampered(identity, "run.truncated", what, "post", seq)
     exc.hint = (
         "The store lost what this turn had read, as a failover or the restore of an older backup does. "
-        "Find out what was lost, then run it again: it goes on from what is there."
+        "Find out outside what was done since, then run it again: it goes on from what is there."
     )
     return exc

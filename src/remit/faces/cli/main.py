@@ -244,11 +244,15 @@ def lift(
     id: RunArgument,
     by: Annotated[str, typer.Option("--by", metavar="WHO", help="The operator: user:dana.")],
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why it may go on.")],
+    is_shorter: Annotated[
+        bool,
+        typer.Option("--shorter", help="Entries are missing, and you found out outside what they did."),
+    ] = False,
 ) -> None:
     """End a run's quarantine, where its restored bytes verify."""
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
-        await rt.lift(id, by=by, reason=reason)
+        await rt.lift(id, by=by, reason=reason, shorter=is_shorter)
         voice.answer({"run": id, "lifted": True}, cell(f"Run {id} verifies and may go on."))
         return Exit.OK
 

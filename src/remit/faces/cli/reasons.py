@@ -29,6 +29,8 @@ def reasons(told: Why) -> Shown:
     if told.incident:
         parts.append(cell(f"It was set aside because its journal did not verify: {told.incident}", "red"))
         parts.append(cell("Its bytes verify now." if told.is_whole else "Its bytes still do not verify."))
+    if told.missing:
+        parts.append(cell(f"By its row of then, entries are missing: {told.missing}.", "bold"))
     for failure in told.failures:
         parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
     is_said_below = told.status == "cancelled" and bool(told.spoken)  # by whoever wanted it, with their reason

@@ -100,6 +100,11 @@ def _decided(one: Line) -> Told:
     return _posted(f"{verb} {_short(body['ask'])} as {_listed(body['roles'])}{alone}", one)
 
 
+def _lifted(one: Line) -> Told:
+    shorter = ", with entries missing" if one.body.get("shorter") else ""
+    return _posted(f"lifted {one.body['run']}{shorter}", one)
+
+
 def _resolved(one: Line) -> Told:
     what = "happened" if one.body["state"] == "ok" else "did not happen"
     return f"{one.by} said that {one.body['call']} {what}: {evidence_of(one.value)}{_given(one.value)}", True
@@ -171,7 +176,7 @@ SAID: dict[str, Callable[[Line], Told]] = {
     "ApprovalDecided": _decided,
     "DoubtResolved": _resolved,
     "RunQuarantined": _words("{run}"),
-    "QuarantineLifted": lambda one: _posted(f"lifted {one.body['run']}", one),
+    "QuarantineLifted": _lifted,
     "RoleGranted": _on("gave {role} to {principal}"),
     "RoleRevoked": _on("took {role} from {principal}"),
     "PrincipalDisabled": _on("disabled {principal}"),

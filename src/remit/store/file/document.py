@@ -26,7 +26,7 @@ from typing import Literal
 
 import msgspec
 
-from remit.errors import StoreRefused
+from remit.errors import FIND_OUT, StoreRefused
 from remit.facts.entry import Entry, Lane
 from remit.store.beside import Beside
 from remit.store.plain import PlainRun, Unreadable, kept_run, plain_entry, plain_row
@@ -81,7 +81,7 @@ def read_document(data: bytes, path: str) -> tuple[PlainLedger, State, int]:
         raise StoreRefused(
             f"Nothing was changed: {path} is not a document of Remit's, or not a whole one: {exc}.",
             code="store.broken",
-            hint="Restore it from a backup, or give Remit a file of its own; one of an unreleased version is not read.",
+            hint=f"{FIND_OUT}; restore it. Or give Remit a file of its own; one of an unreleased version is not read.",
         ) from None
 
 

@@ -21,7 +21,7 @@ from typing import TypeVar
 
 import apsw
 
-from remit.errors import CommitUnknown, StoreRefused, StoreUnavailable
+from remit.errors import FIND_OUT, CommitUnknown, StoreRefused, StoreUnavailable
 from remit.store.sqlite.forks import check_fork
 
 T = TypeVar("T")
@@ -168,7 +168,7 @@ def unavailable(exc: apsw.Error) -> StoreUnavailable:
         hint = "Make room on the disk and call again."
         return StoreUnavailable("Nothing was written: the disk is full.", code="store.full", hint=hint)
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
-        hint = "Stop the workers and restore the file from a backup; `remit doctor` shows what is broken."
+        hint = f"Stop the workers; `remit doctor` shows what is broken. {FIND_OUT}; restore the file."
         return StoreUnavailable(f"The file is damaged: {exc}.", code="store.broken", hint=hint)
     return StoreUnavailable(f"Nothing was written: {type(exc).__name__}: {exc}.")
 

@@ -6,6 +6,7 @@ import os
 
 import apsw
 
+from remit.errors import FIND_OUT
 from remit.store.checkups import of_ledger, of_runs, of_schema
 from remit.store.protocol import LEASE_US_OVERLONG
 from remit.store.rows import Checkup, Ledger
@@ -59,7 +60,7 @@ def _integrity(connection: apsw.Connection) -> Checkup:
     except apsw.Error as exc:
         lines = [f"{type(exc).__name__}: {exc}"]
     ok = lines == ["ok"]
-    return Checkup("integrity", ok, "; ".join(lines), "" if ok else "Stop the workers and restore from a backup.")
+    return Checkup("integrity", ok, "; ".join(lines), "" if ok else f"Stop the workers. {FIND_OUT}; restore the file.")
 
 
 def _log(path: str) -> Checkup:
@@ -79,5 +80,7 @@ def _runs(connection: apsw.Connection, now: int) -> list[Checkup]:
         ((orphans,),) = list(connection.execute(Q["count_orphans"]))
         overlong = [run for (run,) in rows_of(connection, Q["list_overlong"], (now + LEASE_US_OVERLONG,))]
     except apsw.Error as exc:
-        return [Checkup("runs", False, f"{type(exc).__name__}: {exc}", "Stop the workers and restore from a backup.")]
+        return [
+            Checkup("runs", False, f"{type(exc).__name__}: {exc}", f"Stop the workers. {FIND_OUT}; restore the file.")
+        ]
     return of_runs(runs=runs, quarantined=quarantined, stale=stale, orphans=orphans, overlong=overlong)

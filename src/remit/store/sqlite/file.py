@@ -18,7 +18,7 @@ from collections.abc import Callable
 import apsw
 
 from remit.clock import Clock
-from remit.errors import StoreError, StoreRefused
+from remit.errors import FIND_OUT, StoreError, StoreRefused
 from remit.store.rows import Ledger
 from remit.store.schema import migrations, names_of, pending, steps, tables_of
 from remit.store.sqlite.connection import check_version, connect, patiently, refusal, settle, transact
@@ -172,7 +172,7 @@ def _change(connection: apsw.Connection, path: str, applied: list[int]) -> None:
             raise StoreRefused(
                 f"Nothing was changed: {path} can't be given schema {migration.number}: {exc}.",
                 code="store.broken",
-                hint="Look at the view, trigger or table that is named, or restore the file from a backup.",
+                hint=f"Look at the view, trigger or table that is named. Else: {FIND_OUT}; restore the file.",
             ) from exc
 
 

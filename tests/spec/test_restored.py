@@ -1,0 +1,196 @@
+"""A run that was set aside and restored from a backup: what was done since the backup was done, and nobody forgets it.
+
+An older journal verifies as well as a newer one. So the incident keeps where the run ended, and a run that ends
+earlier goes on only when an operator says that they found out outside what the lost entries did.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+import remit
+from remit.canonical import INTEGER_MAX
+from remit.facts.kinds import QuarantineLifted, RunQuarantined
+from remit.facts.names import INCIDENTS
+from tests.attack.siege import noted_in, post
+from tests.spec.conftest import Storage
+from tests.support.till import OPEN, Order, Till
+from tests.support.vault import Kept, Vault
+
+
+async def lift(rt: remit.Runtime) -> None:
+    """As the pages said before: nobody claims to have found out anything."""
+    await rt.lift("r", by="user:dana", reason="restored from the backup")
+
+
+@dataclass
+class Shop:
+    """A run that pays between two steps, each of which fails until its office is open."""
+
+    place: Storage
+    declared: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.till, self.vault, self.opened = Till(), Vault(self.place.make(None)), set[str]()
+        pay = self.till.effect(**self.declared)
+
+        @remit.step
+        async def visit(office: str) -> None:
+            if office not in self.opened:
+                raise OSError(f"{office} is closed")
+
+        @remit.flow(contract=OPEN, name="settle")
+        async def settle(run: remit.Run) -> int:
+            await run.step(visit, "the bank")
+            receipt = await run.effect(pay, Order())
+            await run.step(visit, "the archive")
+            return receipt.amount
+
+        self.flow = settle
+
+    async def turn(self, *offices: str) -> None:
+        """A turn of the run, which fails for want of an office."""
+        self.opened |= {*offices}
+        async with self.place.open() as rt:
+            with pytest.raises(remit.StepError):
+                await rt.run(self.flow, id="r")
+
+    async def kept(self) -> Kept:
+        return (await self.vault.read())["r"]
+
+    async def put(self, kept: Kept) -> None:
+        await self.vault.write({"r": kept})
+
+    async def set_aside(self, kept: Kept) -> None:
+        """A byte of it rots, and somebody comes upon it."""
+        rotten = copy.deepcopy(kept)
+        rotten.main[1] = msgspec.structs.replace(rotten.main[1], body=b"{}")
+        await self.put(rotten)
+        async with self.place.open() as rt:
+            with pytest.raises(remit.Tampered):
+                await rt.run(self.flow, id="r")
+
+    async def restore(self, kept: Kept, **columns: Any) -> None:
+        """Put the bytes back; the overlay is left as it is where nobody says otherwise."""
+        kept = copy.deepcopy(kept)
+        kept.row |= {"quarantined": True} | columns
+        await self.put(kept)
+
+
+async def paid_after_the_backup(place: Storage, **declared: Any) -> tuple[Shop, Kept]:
+    """The shop of a run that paid, and what was kept of it before."""
+    shop = Shop(place, declared)
+    await shop.turn()
+    backup = await shop.kept()
+    await shop.turn("the bank")
+    assert len(shop.till.arrived) == 1
+    return shop, backup
+
+
+async def test_a_run_restored_from_before_its_payment_is_not_lifted_unless_somebody_found_out(
+    lasting: Storage,
+):  # proves: LOG-3, FX-1
+    shop, backup = await paid_after_the_backup(lasting)
+    whole = await shop.kept()
+    await shop.set_aside(whole)
+    await shop.restore(backup)
+
+    async with lasting.open() as rt:
+        with pytest.raises(remit.Refused) as refused:
+            await lift(rt)
+        lacking = whole.row["seq"] - backup.row["seq"]
+        assert refused.value.code == "lift.shorter"
+        assert f"{lacking} of lane main behind {backup.row['seq']}" in refused.value.message
+        assert "outside" in refused.value.hint and "--shorter" in refused.value.hint
+        told = await rt.why("r")
+        assert (told.is_whole, told.missing) == (True, f"{lacking} of lane main behind {backup.row['seq']}")
+        with pytest.raises(remit.RunQuarantined):
+            await rt.run(shop.flow, id="r")
+        assert len(shop.till.arrived) == 1
+
+        await rt.lift("r", shorter=True, by="user:dana", reason="the bank has no such payment")
+        *_, lifted = await noted_in(rt)
+        assert lifted == QuarantineLifted(gen=1, run="r", shorter=True)
+        assert (await rt.why("r")).missing == ""
+
+
+async def test_a_run_restored_whole_is_lifted_as_before(lasting: Storage):  # proves: LOG-3
+    shop, _ = await paid_after_the_backup(lasting)
+    whole = await shop.kept()
+    await shop.set_aside(whole)
+    await shop.restore(whole)
+    shop.opened.add("the archive")
+    async with lasting.open() as rt:
+        assert (await rt.why("r")).missing == ""
+        await lift(rt)
+        assert (await rt.run(shop.flow, id="r")).value == 100
+        *_, found, lifted = await noted_in(rt)
+    assert isinstance(found, RunQuarantined) and (found.main, found.post) == (whole.row["seq"], 0)
+    assert lifted == QuarantineLifted(gen=1, run="r")
+    assert len(shop.till.arrived) == 1
+
+
+async def test_what_others_posted_since_the_backup_is_missing_too(lasting: Storage):  # proves: LOG-3, GATE-4
+    shop = Shop(lasting)
+    await shop.turn()
+    backup = await shop.kept()
+    async with lasting.open() as rt:
+        await post(rt._store, (await rt.show("r")).row)
+    await shop.set_aside(await shop.kept())
+    await shop.restore(backup)
+    async with lasting.open() as rt:
+        with pytest.raises(remit.Refused, match="2 of lane post behind 0") as refused:
+            await lift(rt)
+    assert refused.value.code == "lift.shorter"
+
+
+@pytest.mark.parametrize("seq", [7_000_000, INTEGER_MAX])
+async def test_a_number_that_somebody_wrote_into_the_row_keeps_no_run_for_good(
+    lasting: Storage, seq: int
+):  # proves: LOG-3
+    shop, _ = await paid_after_the_backup(lasting)
+    whole = await shop.kept()
+    edited = copy.deepcopy(whole)
+    edited.row["seq"] = seq
+    await shop.set_aside(edited)
+    await shop.restore(whole)
+    shop.opened.add("the archive")
+    async with lasting.open() as rt:
+        with pytest.raises(remit.Refused) as refused:
+            await lift(rt)
+        assert refused.value.code == "lift.shorter" and "row was edited" in refused.value.hint
+        await rt.lift("r", shorter=True, by="user:dana", reason="the row said more than there ever was")
+        assert (await rt.run(shop.flow, id="r")).value == 100
+    assert len(shop.till.arrived) == 1
+
+
+async def test_only_the_newest_incident_says_where_a_run_ended(lasting: Storage):  # proves: LOG-3
+    shop, backup = await paid_after_the_backup(lasting)
+    await shop.set_aside(await shop.kept())
+    await shop.restore(backup)
+    async with lasting.open() as rt:
+        await rt.lift("r", shorter=True, by="user:dana", reason="the bank was asked")
+    await shop.set_aside(await shop.kept())
+    await shop.restore(backup)
+    async with lasting.open() as rt:
+        await lift(rt)
+        assert (await rt.why("r")).status == "waiting"
+
+
+async def test_incidents_that_do_not_verify_keep_nobody_who_found_out(lasting: Storage):  # proves: LOG-3
+    shop, backup = await paid_after_the_backup(lasting)
+    await shop.set_aside(await shop.kept())
+    await shop.restore(backup)
+    own = (await shop.vault.read())[INCIDENTS]
+    own.main[1] = msgspec.structs.replace(own.main[1], value=b'{"detail":"all is well"}')
+    await shop.vault.write({INCIDENTS: own})
+    async with lasting.open() as rt:
+        with pytest.raises(remit.Tampered):
+            await lift(rt)
+        await rt.lift("r", shorter=True, by="user:dana", reason="the bank was asked")
+        assert (await rt.list(quarantined=True)) == []
