@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import remit
 from remit.faces.next_step import next_step
 from tests.spec.conftest import Storage
-from tests.support.office import DEREK, DORA, ROOT, RUN, Office, answer, staffed
+from tests.support.clock import MovedClock
+from tests.support.office import BUYER, DEREK, DORA, HOURS_72, ROOT, RUN, Office, answer, staffed
 
 
 def spoke(told: remit.Why) -> list[tuple[str, bool]]:
@@ -107,3 +109,67 @@ async def test_a_word_about_a_doubt_is_taken_up_only_while_it_counts(storage: St
         assert (told.is_answered, told.doubts[0].told_by, spoke(told)[-1]) == (False, "", (DORA, False))
         assert "remit resolve" in next_step(told).sentence
         assert (await office.go(rt)).status == "in_doubt"
+
+
+async def test_a_yes_is_not_taken_up_once_its_time_is_over(storage: Storage):  # proves: APR-2
+    office, clock = Office(), MovedClock()
+    async with storage.open(clock=clock) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        clock.move(HOURS_72)
+        told = await rt.why(RUN)
+        assert (told.is_answered, spoke(told)) == (True, [(DORA, True)]), "to its last microsecond"
+        clock.move(timedelta(minutes=1))
+        told = await rt.why(RUN)
+        assert (told.is_answered, spoke(told)) == (False, [(DORA, False)])
+        assert next_step(told).sentence == f"`remit resume {RUN} MODULE:FLOW`."
+        assert (await office.go(rt)).code == "approval_expired"  # as it said
+    assert office.sent == []
+
+
+@pytest.mark.parametrize("policy", [{"version": "2"}, {"version": "1"}])
+async def test_a_yes_is_not_taken_up_under_another_policy_nor_under_the_same_one_set_again(
+    storage: Storage, policy: dict[str, Any]
+):  # proves: APR-1
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.set_policy({"version": "1"}, by=ROOT)
+        await office.go(rt)
+        await answer(rt)
+        assert (await rt.why(RUN)).is_answered
+        await rt.set_policy({"version": "3"}, by=ROOT)
+        await rt.set_policy(policy, by=ROOT)
+        told = await rt.why(RUN)
+        assert (told.is_answered, spoke(told)) == (False, [(DORA, False)])
+        assert next_step(told).sentence == f"`remit resume {RUN} MODULE:FLOW`."
+        assert (await office.go(rt)).code == "approval_policy"  # as it said
+    assert office.sent == []
+
+
+async def test_a_yes_is_not_taken_up_of_whom_the_run_was_linked_to_since(storage: Storage):  # proves: APR-4
+    office = Office()
+    async with storage.open() as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt)
+        await rt.link(BUYER, person=DORA, by=ROOT)
+        told = await rt.why(RUN)
+        assert (told.is_answered, spoke(told)) == (False, [(DORA, False)])
+        assert (await office.go(rt)).waits_for == "approval"  # as it said
+    assert office.sent == []
+
+
+async def test_a_no_counts_also_when_its_time_is_over_and_the_policy_another(storage: Storage):  # proves: APR-6
+    office, clock = Office(), MovedClock()
+    async with storage.open(clock=clock) as rt:
+        await staffed(rt)
+        await office.go(rt)
+        await answer(rt, "deny")
+        clock.move(HOURS_72 + timedelta(hours=1))
+        await rt.set_policy({"version": "1"}, by=ROOT)
+        told = await rt.why(RUN)
+        assert (told.is_answered, spoke(told)) == (True, [(DORA, True)])
+        assert (await office.go(rt)).code == "denied"  # as it said
+    assert office.sent == []

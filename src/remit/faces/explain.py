@@ -204,7 +204,7 @@ async def why(host: Host, stored: Stored) -> Why:
         raise problem
     parked = view.parked if view is not None else None
     opened = view.opened if view is not None else None
-    since = _since(view, explained.timeline) if view is not None else 0
+    since, now = _since(view, explained.timeline) if view is not None else 0, host.clock.latest()
     incident, lacking = await _incident(host, row)
     return Why(
         run=row.run,
@@ -228,8 +228,8 @@ async def why(host: Host, stored: Stored) -> Why:
         now=host.clock.now(),
         is_answered=view is not None
         and view.ended is None
-        and any(one.at >= since and one.counts for one in spoken(view, explained.authority)),
-        **(_boundary(view, host.clock.latest(), explained.authority) if view is not None else {}),
+        and any(one.at >= since and one.counts for one in spoken(view, explained.authority, now)),
+        **(_boundary(view, now, explained.authority) if view is not None else {}),
     )
 
 
@@ -243,7 +243,7 @@ def _since(view: RunView, timeline: Timeline) -> int:
 def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str, Any]:
     """What of the boundary says why. An ended run waits for nobody."""
     boundary = view.boundary
-    found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view, authority)}
+    found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view, authority, now)}
     if view.ended is None:
         standing = (ask for ask in boundary.asks.values() if ask.stands)
         found["asks"] = tuple(shown(view, ask, now, authority) for ask in standing)

@@ -16,8 +16,8 @@ from remit.facts.view import RunView
 class Spoken:
     """What one person said. did: "said no to pay". words: the reason or the evidence, "" for none. at: µs UTC.
 
-    counts: of what the next turn would take up, whether it does, by the directory of now. False as well of a yes to a
-    question that became void.
+    counts: of what the next turn would take up, whether it does, by the directory and the policy of now. False as well
+    of a yes to a question that became void, or whose time is over.
     """
 
     by: str
@@ -27,16 +27,16 @@ class Spoken:
     counts: bool = True
 
 
-def spoken(view: RunView, authority: Authority | None) -> tuple[Spoken, ...]:
+def spoken(view: RunView, authority: Authority | None, now: int) -> tuple[Spoken, ...]:
     """Answers to questions, what became of doubts, and the wish for an end, oldest first.
 
-    authority: as it is now; None where it can't be believed.
+    authority: as it is now; None where it can't be believed. now: microseconds UTC.
     """
     boundary, found = view.boundary, []
     for ask in boundary.asks.values():
         if (given := ask.decided) is not None:
             did = "said yes to" if given.fact.choice == "approve" else "said no to"
-            is_good = answer_counts(view, ask, authority)
+            is_good = answer_counts(view, ask, authority, now)
             found.append(Spoken(given.by, f"{did} {ask.asked.call}", detail_of(given.reason), given.at, is_good))
     effects = {effect.intention: effect for effect in boundary.effects.values()}
     for told in (word for words in boundary.resolved.values() for word in words):

@@ -148,6 +148,11 @@ def standing(view: RunView, ask: AskView, now: int) -> Standing:
     return "over" if is_over else ask.state
 
 
+def is_policy_moved(ask: AskView, authority: Authority) -> bool:
+    """Whether the policy was set since: of a question that stands, no yes counts then, whatever the policy says."""
+    return ask.asked.bound.policy_set != authority.policy_set
+
+
 def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) -> Ask:
     """A question as a person is shown it. authority: as it is now; None where it can't be believed. now: µs UTC."""
     asked, boundary, opened = ask.asked, view.boundary, view.opened
@@ -228,7 +233,7 @@ def _moved(view: RunView, ask: AskView, judged: GateJudged | None, authority: Au
     if judged is None or authority is None:
         return ()
     asked, question = ask.asked, judged.question
-    moved = [POLICY_MOVED] if asked.bound.policy_set != authority.policy_set else []
+    moved = [POLICY_MOVED] if is_policy_moved(ask, authority) else []
     if ask.decided is None and is_nobody_left(authority, view.opened, asked, question.needs, question.risk):
         moved.append(ROLES_MOVED)
     whom = [who for who in (judged.question.executor, judged.question.behalf) if who is not None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from remit.engine.people.asks import Ask, shown, standing
+from remit.engine.people.asks import Ask, is_policy_moved, shown, standing
 from remit.engine.people.newest import PAGE, RUNS_MAX, newest, view_of
 from remit.engine.process.host import Host
 from remit.engine.process.standing import glance
@@ -38,7 +38,7 @@ async def voided_by(host: Host, policy: str) -> list[Ask]:
         seen.add(view.identity.run)
         now = host.clock.latest()
         for ask in view.boundary.asks.values():
-            if standing(view, ask, now) in ("open", "approved") and ask.asked.bound.policy_set == authority.policy_set:
+            if standing(view, ask, now) in ("open", "approved") and not is_policy_moved(ask, authority):
                 found.append(shown(view, ask, now, authority))
     return found
 
