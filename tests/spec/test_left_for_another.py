@@ -73,7 +73,7 @@ async def refused(rt: remit.Runtime, desk: Desk, name: str, invoice: str) -> str
 async def test_who_is_refused_and_told_to_use_another_id_hears_what_was_done(
     storage: Storage, is_paid: bool, name: str, invoice: str
 ):
-    # proves: FX-8
+    # proves: FX-10
     desk = Desk(is_paid=is_paid)
     async with storage.open() as rt:
         await desk.stop(rt)
@@ -94,7 +94,7 @@ def changed(desk: Desk, clock: MovedClock) -> None:
 async def test_where_evidence_holds_a_run_for_good_the_way_out_names_what_was_done(
     storage: Storage, befalls: Callable[[Desk, MovedClock], None], code: str, is_paid: bool
 ):
-    # proves: GATE-2, FX-8
+    # proves: GATE-2, FX-10
     desk, clock = Desk(is_paid=is_paid), MovedClock()
     desk.again = [1] if befalls is changed else []
     async with storage.open(clock=clock) as rt:
@@ -109,7 +109,7 @@ async def test_where_evidence_holds_a_run_for_good_the_way_out_names_what_was_do
         assert why.may_have_happened == (("pay",) if is_paid else ())
 
 
-async def test_where_the_window_is_over_the_next_step_names_what_was_done(storage: Storage):  # proves: FX-8
+async def test_where_the_window_is_over_the_next_step_names_what_was_done(storage: Storage):  # proves: FX-10
     desk, clock = Desk(), MovedClock()
     async with storage.open(clock=clock) as rt:
         await desk.stop(rt)
@@ -118,7 +118,7 @@ async def test_where_the_window_is_over_the_next_step_names_what_was_done(storag
         assert step.endswith(f"Where it is still wanted, open a new run. {AGAIN}")
 
 
-async def test_what_is_in_doubt_may_have_happened():  # proves: FX-8
+async def test_what_is_in_doubt_may_have_happened():  # proves: FX-10
     desk = Desk(is_known=False)
     async with remit.open("memory:") as rt:
         assert (await rt.run(desk.flow(), "I-1", id="r")).status == "in_doubt"
@@ -131,7 +131,7 @@ LEAVES = re.compile(r"open a new (?:run|one)|[Uu]se another (?:run )?id|another 
 STAYS = re.compile(r"stays done|again what|done_anew|_leaving|_left\(|_ways_out|\.done` is empty")
 
 
-def test_no_text_tells_anybody_to_open_another_run_without_what_this_one_did():  # proves: FX-8
+def test_no_text_tells_anybody_to_open_another_run_without_what_this_one_did():  # proves: FX-10
     """Where somebody is told to leave a run, what it did outside stands within the lines around it."""
     bare = []
     for path in [*SOURCE.rglob("*.py"), *PAGES.glob("*.md"), *(PAGES / "reference").glob("*.md")]:
