@@ -38,6 +38,9 @@ UNSEEN = [
     "pay\u202e7",
     "pay\u200b7",
     "pay\u2028",
+    "pay\u3164",
+    "pay\ufe0f",
+    "pay\u2800",
 ]
 
 

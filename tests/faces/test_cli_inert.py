@@ -33,6 +33,7 @@ STEERS = {chr(point) for point in (*range(32), *range(0x7F, 0xA0), 0x202E, 0x206
         ("\U000e0041é£🦀", "\\U000e0041é£🦀"),
         ("\x9b31m\u2028\x7f", "\\x9b31m\\u2028\\x7f"),
         ("[red]x[/red]", "[red]x[/red]"),
+        ("\u2764\ufe0f and \u3164\u2800\u115f", "\u2764\\ufe0f and \\u3164\\u2800\\u115f"),
     ],
 )
 def test_inert_text_is_one_visible_line(stored: str, shown: str):

@@ -16,6 +16,7 @@ from remit.authority.moments import datetime_of
 from remit.authority.money import money
 from remit.canonical import INTEGER_MAX
 from remit.facts.judgement import Answer, Basis, Check, Finding, Limit, Question, Who
+from remit.facts.unseen import is_unseen
 
 _UNITS: Final = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
 
@@ -243,7 +244,9 @@ def _number(number: int) -> str:
 
 
 def _visible(text: str) -> str:
-    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(c if c.isprintable() and not is_unseen(c) else ascii(c)[1:-1] for c in text)
 
 
 _NO_EFFECT: Final = ("no effect is asked for", "")

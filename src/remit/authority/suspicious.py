@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from remit.facts.unseen import is_unseen
+
 Trick = Literal["direction", "invisible", "tag", "control", "space", "digit", "look-alike", "mark"]
 
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")  # letters and marks by category, and yet unseen
 _ALLOWED_CONTROLS = frozenset("\t\n")
 _WORD = re.compile(r"[^\W\d_]+")
 # Scripts that have letters of the very shape of Latin ones.
@@ -68,12 +69,12 @@ def _trick(character: str, before: str) -> Trick | None:
         return "direction"
     if 0xE0000 <= ord(character) <= 0xE007F:
         return "tag"
-    if character in _BLANK or category in ("Cf", "Cn", "Co", "Cs") or _is_variation(character):
-        return "invisible"
     if category == "Cc":
         return "control"
     if category in ("Zs", "Zl", "Zp"):
         return "space"
+    if is_unseen(character):
+        return "invisible"
     if category == "Nd" or (category == "No" and unicodedata.digit(character, None) is not None):
         return "digit"
     if category == "Me" or (category == "Mn" and not unicodedata.category(before).startswith(("L", "M"))):
@@ -100,7 +101,3 @@ def _look_alikes(text: str) -> Iterator[tuple[int, Trick]]:
 
 def _script(letter: str) -> str:
     return unicodedata.name(letter, "").partition(" ")[0]
-
-
-def _is_variation(character: str) -> bool:
-    return "\ufe00" <= character <= "\ufe0f" or 0xE0100 <= ord(character) <= 0xE01EF

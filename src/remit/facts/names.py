@@ -1,9 +1,9 @@
 """Names: what may be a run id, a tenant, a principal or a call, and how a call's path is written.
 
-Ids are shown to people who decide on them, so what can't be seen is refused at the door:
-control, formatting and private characters, unassigned code points, line separators. What
-passes is kept and compared literally, so it has one spelling, the composed one (NFC): a rule whose
-name spells an umlaut in two characters would hold for nothing where the effect spells it in one.
+Ids are shown to people who decide on them, so what can't be seen is refused at the door (`unseen` says what
+that is): a principal with a filler behind it is another one that looks the same, and a rule with one holds
+for nothing. What passes is kept and compared literally, so it has one spelling, the composed one (NFC): a
+rule whose name spells an umlaut in two characters would hold for nothing where the effect spells it in one.
 Which characters are assigned is a matter of this Python's Unicode: that is asked at the door, and
 never of what another one let in and wrote down.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import unicodedata
 
 from remit.errors import IdRefused
+from remit.facts.unseen import is_unseen
 
 ID_CHARACTERS_MAX = 200
 PATH_CHARACTERS_MAX = 500
@@ -20,7 +21,6 @@ RESERVED_PREFIX = "remit:"
 AUTHORITY, INCIDENTS = "remit:authority", "remit:incidents"  # the journals that are Remit's own
 RUN_PREFIX = "run."  # of calls that are not steps: run.now, run.first
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _ESCAPES = str.maketrans({"%": "%25", "/": "%2F", "#": "%23"})
 
 
@@ -48,7 +48,7 @@ def check_visible(text: str, what: str) -> None:
     if text.isascii() and text.isprintable() and text == text.strip():
         return
     for position, character in enumerate(text):
-        if unicodedata.category(character) in _UNSEEN:
+        if is_unseen(character):
             raise IdRefused(f"The {what} has U+{ord(character):04X} at position {position}; nothing was done.")
     if text != text.strip():
         raise IdRefused(f"The {what} begins or ends with a blank; nothing was done.")

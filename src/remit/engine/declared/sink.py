@@ -29,6 +29,7 @@ from remit.engine.declared.flow import is_async
 from remit.engine.declared.place import check_never_bare
 from remit.errors import DeclarationRefused, IdRefused, NotBuilt
 from remit.facts.names import check_effect_name, check_id
+from remit.facts.unseen import is_unseen
 from remit.facts.value import Codec, codec_of_parameter, codec_of_return
 
 T = TypeVar("T")
@@ -155,7 +156,7 @@ class Effect(Outward[T]):
         ):
             if value not in known:
                 raise refused(name, field, f"{field} {value!r} is none of {', '.join(map(str, known))}")
-        if not isinstance(connector, str) or not connector.isprintable():
+        if not isinstance(connector, str) or not connector.isprintable() or any(map(is_unseen, connector)):
             raise refused(name, "connector", f"connector is text that names the other side, and not {connector!a}")
         if (self.doubt == "probe") != (probe is not None):
             raise refused(name, "probe", 'doubt="probe" and a function `probe=` go together')

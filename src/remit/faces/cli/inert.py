@@ -9,7 +9,6 @@ made here and nowhere else, and a test looks that it stays so.
 from __future__ import annotations
 
 import logging
-import unicodedata
 from collections.abc import Sequence
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -17,7 +16,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.text import Text
 
-_UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+from remit.facts.unseen import is_unseen
+
 _BLANKS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 _CUT_CHARACTERS_MAX = 400  # no terminal shows more of a line that is cut to its width
@@ -30,7 +30,7 @@ def inert(stored: object) -> str:
     text = str(stored)
     if text.isascii() and text.isprintable():
         return text
-    return "".join(character if _is_plain(character) else _escaped(character) for character in text)
+    return "".join(_escaped(character) if is_unseen(character) else character for character in text)
 
 
 def whole(value: bytes | None) -> str:
@@ -92,10 +92,6 @@ class InertFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return inert(f"{record.levelname.lower()}: {record.getMessage()}")
-
-
-def _is_plain(character: str) -> bool:
-    return unicodedata.category(character) not in _UNSEEN
 
 
 def _escaped(character: str) -> str:
