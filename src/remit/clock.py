@@ -29,6 +29,11 @@ def elapsed_us() -> int:
     return time.clock_gettime_ns(_ELAPSED) // 1_000 if _ELAPSED is not None else time.monotonic_ns() // 1_000
 
 
+def up_us() -> int | None:
+    """Microseconds since this machine was started, as all its processes see it; None where the system does not tell."""
+    return elapsed_us() if _ELAPSED is not None else None
+
+
 _ELAPSED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 
 

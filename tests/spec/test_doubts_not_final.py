@@ -6,12 +6,15 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import remit
-from tests.spec.conftest import Storage
+from remit.clock import SystemClock, up_us
+from remit.engine.process import hours, liveness
+from tests.spec.conftest import Storage, storage_of
 from tests.support.clock import MovedClock
 from tests.support.office import ROOT
 from tests.support.process import process
@@ -179,6 +182,53 @@ async def test_the_time_to_land_is_counted_from_when_the_sender_was_proven_dead(
         assert (await rt.run(flow, id="r")).value == [100]
         dead = [each.dead for each in (await rt.show("r")).view.attempts]
     assert ([len(each) for each in dead], len(till.arrived)) == ([0, 1, 0], 2)
+
+
+async def test_a_clock_that_is_set_forward_ends_no_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):  # proves: FX-2, FX-5
+    """The store's clock is the machine's, so nothing else tells time but how long that has been up."""
+    database = storage_of("sqlite", tmp_path, lambda: "")
+    till, hour = Till(), timedelta(hours=1)
+    till.next(LOST)
+    flow = paying(till.effect(doubt="probe", lands_within=MINUTE))
+    with process():
+        async with database.open() as rt:
+            await rt.run(flow, id="r")
+    async with database.open() as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+
+    now, up = SystemClock.now, up_us
+    monkeypatch.setattr(SystemClock, "now", lambda self: now(self) + hour // timedelta(microseconds=1))
+    async with database.open() as rt:
+        outcome = await rt.run(flow, id="r")
+        assert outcome.status == "in_doubt" and "more: the clock was set forward since" in outcome.reason
+    assert len(till.arrived) == 1
+
+    monkeypatch.setattr(hours, "up_us", lambda: (up() or 0) + MINUTE // timedelta(microseconds=1))
+    async with database.open() as rt:
+        assert (await rt.run(flow, id="r")).value == [100]
+
+
+async def test_after_a_restart_of_the_machine_the_clocks_alone_tell(
+    database: Storage, clock: MovedClock, monkeypatch: pytest.MonkeyPatch
+):  # proves: FX-2, FX-5
+    """It has been up for less than the time that was noted, and by another boot that says nothing."""
+    till = Till()
+    till.next(LOST)
+    flow = paying(till.effect(doubt="probe", lands_within=MINUTE))
+    ups = [3_600_000_000]
+    monkeypatch.setattr(hours.Hours, "up", lambda self: ups[-1])
+    with process():
+        async with database.open(clock=clock) as rt:
+            await rt.run(flow, id="r")
+    async with database.open(clock=clock) as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+    ups.append(5_000_000)
+    monkeypatch.setattr(liveness, "_host", lambda: "another boot/1")
+    clock.move(2 * MINUTE)
+    async with database.open(clock=clock) as rt:
+        assert (await rt.run(flow, id="r")).value == [100]
 
 
 async def test_each_who_was_to_send_it_has_to_be_dead(database: Storage, clock: MovedClock):  # proves: FX-2, FX-5, FX-8

@@ -41,6 +41,8 @@ class AttemptStarted(Fact, frozen=True, kw_only=True):
 
     contract: str  # digest of the contract that this attempt's code declares
     dead: list[str] = []  # workers that left a call in doubt and are proven dead from here on, in order
+    host: str = ""  # boot and process-id namespace in which they were; "" where nobody was, or nobody could tell
+    up: Integer = 0  # microseconds from that boot to the proof
     version: str  # of that contract
     worker: str
 

@@ -82,6 +82,10 @@ class RunView:
     last_value: bytes | None = None  # of RunParked or RunEnded
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
+    def told_dead(self, worker: str) -> AttemptStarted | None:
+        """The attempt that said first that this worker is dead."""
+        return next((attempt for attempt in self.attempts if worker in attempt.dead), None)
+
     def worker_of(self, epoch: int) -> str | None:
         """Who took the attempt of this epoch."""
         return self.workers.get(epoch)

@@ -15,6 +15,7 @@ call made in silence.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Literal
 
 from remit.authority.durations import MICROSECOND
@@ -137,7 +138,7 @@ def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
     if effect.is_probe_fenced and view.attempt < attempt.lease.epoch:
         return True  # the probe told the other side this epoch: a late request of the sender's is refused from then on
     until = _lands_until(turn, wish, view)
-    return until is not None and attempt.writer.earliest() > until
+    return until is not None and attempt.writer.earliest() > until and not _lands_for(turn, effect, view)
 
 
 def _lands_until(turn: Turn, wish: Wish, view: EffectView) -> int | None:
@@ -154,6 +155,19 @@ def _lands_until(turn: Turn, wish: Wish, view: EffectView) -> int | None:
     return max(filter(None, dead_at)) + effect.lands_within // MICROSECOND
 
 
+def _lands_for(turn: Turn, effect: Effect[Any], view: EffectView) -> int:
+    """For how long what was sent may still land by the time that this machine is up: microseconds, 0 for no longer.
+
+    A clock that is set forward ends no doubt early where its sender died since this machine was started.
+    """
+    known, up = turn.attempt.view, turn.host.clock.up()
+    if up is None or effect.lands_within is None:
+        return 0
+    told = [known.told_dead(known.worker_of(attempt) or "") for attempt in view.attempts]
+    here = [each.up for each in told if each is not None and each.host == turn.host.me.host != ""]
+    return max([0, *(then + effect.lands_within // MICROSECOND - up for then in here)])
+
+
 def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:
     """For how long what was sent may still land, where the effect says that of its other side."""
     effect = wish.effect
@@ -166,6 +180,9 @@ def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:
         is_here = any(here.lock.has(known.worker_of(attempt) or here.worker) for attempt in view.attempts)
         told = " before this process has ended" if is_here else ""
         return f" for {effect.lands_within} once its sender is proven dead, which it is not{told}"
+    more = _lands_for(turn, effect, view)
+    if more and turn.attempt.writer.earliest() > until:
+        return f" for {timedelta(microseconds=more)} more: the clock was set forward since its sender was proven dead"
     return f" until {datetime_of(min(until, _DATED_MAX)):%Y-%m-%d %H:%M:%S} UTC"
 
 

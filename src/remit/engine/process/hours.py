@@ -13,7 +13,7 @@ told by what it says now.
 
 from __future__ import annotations
 
-from remit.clock import Clock, elapsed_us
+from remit.clock import Clock, elapsed_us, up_us
 from remit.errors import ClockJumped
 
 JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
@@ -45,6 +45,10 @@ class Hours:
     def earliest(self) -> int:
         """A time that surely has come."""
         return min(self._clock.now(), self._store_now() or self._clock.now())
+
+    def up(self) -> int | None:
+        """How long this machine has been up, which nobody can set; None where that is unknown, or time is given."""
+        return None if self._is_given else up_us()
 
     def date(self, *, is_final: bool = False) -> int:
         """What an entry states. is_final: it must be written, under the store's time where this machine's is wrong.

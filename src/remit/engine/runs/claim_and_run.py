@@ -23,7 +23,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome, outcome_of
 from remit.engine.process.taking import Taken, Taker, alone
 from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
-from remit.engine.runs.holding import granted, held, is_unheard
+from remit.engine.runs.holding import beginning, granted, held, is_unheard
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.unattended import end_if_cancelled
@@ -43,7 +43,6 @@ from remit.errors import (
     RunAbsent,
     ValueUnreadable,
 )
-from remit.facts.kinds import AttemptStarted
 from remit.facts.machine import ENDED
 from remit.store.rows import RunRow
 
@@ -114,9 +113,7 @@ async def _check_known(host: Host, flow: Flow[Any], order: Order) -> None:
 async def _hold_and_run(host: Host, taker: Taker, flow: Flow[Any], taken: Taken, stop: Stop) -> Outcome | Again:
     """One attempt under a lease that was just granted, until its caller stops it."""
     run_key = taken.row.run_key
-    started = AttemptStarted(
-        contract=flow.terms.digest, dead=list(taken.dead), version=flow.contract.version, worker=host.worker
-    )
+    started = beginning(host, taken, contract=flow.terms.digest, version=flow.contract.version)
     attempt: Attempt | None = None
     try:
         on_left = partial(end_if_cancelled, host, taker, taken.row.run)

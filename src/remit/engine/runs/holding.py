@@ -27,6 +27,14 @@ from remit.facts.kinds import AttemptStarted
 T = TypeVar("T")
 
 
+def beginning(host: Host, taken: Taken, *, contract: str, version: str) -> AttemptStarted:
+    """What the first entry of a turn says. contract: digest of what its code declares; version: of that."""
+    dead, up = list(taken.dead), host.clock.up()
+    if not dead or up is None:
+        return AttemptStarted(contract=contract, dead=dead, version=version, worker=host.worker)
+    return AttemptStarted(contract=contract, dead=dead, host=host.me.host, up=up, version=version, worker=host.worker)
+
+
 @asynccontextmanager
 async def held(
     host: Host,

@@ -12,11 +12,10 @@ from remit.engine.process.outcome import Outcome
 from remit.engine.process.standing import look
 from remit.engine.process.taking import Taken, Taker
 from remit.engine.runs.ending import finish
-from remit.engine.runs.holding import granted, held, is_unheard
+from remit.engine.runs.holding import beginning, granted, held, is_unheard
 from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import cancelled
 from remit.errors import AuthorityUnreadable
-from remit.facts.kinds import AttemptStarted
 from remit.facts.machine import ENDED
 from remit.store.rows import RunRow
 
@@ -45,7 +44,7 @@ async def _end(host: Host, taken: Taken) -> Outcome | Again:
     cancel = taken.view.boundary.cancel
     assert cancel is not None
     pinned = taken.view.opened.contract
-    started = AttemptStarted(contract=digest(pinned), dead=list(taken.dead), version=pinned.version, worker=host.worker)
+    started = beginning(host, taken, contract=digest(pinned), version=pinned.version)
     async with held(host, taken, started, main=None) as attempt:
         if attempt.boundary.in_doubt:
             with suppress(AuthorityUnreadable):  # then nobody's word counts, and the run waits in doubt
