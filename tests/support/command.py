@@ -95,7 +95,10 @@ class Desk:
         return result.output
 
     def json(self, *words: str, exits: int = 0) -> Any:
-        return json.loads(self(*words, "--json", exits=exits))
+        """The answer as one document, which is all that goes to standard output."""
+        result = self._invoke((*words, "--json"), 100)
+        assert result.exit_code == exits, f"{result.exit_code}: {result.output} {result.exception!r}"
+        return json.loads(result.stdout)
 
     def child(self, *words: str) -> subprocess.CompletedProcess[str]:
         """The same in a process of its own, as from a shell, until it ends."""

@@ -67,7 +67,10 @@ def act(
         voice = Voice(is_json=manner.is_json, is_colored=not manner.is_plain, out=out)
 
         async def asked(found: T) -> int:
-            async with await runtime(manner.store, manner.tenant, may_create=may_create) as rt:
+            opening, made = await runtime(manner.store, manner.tenant, may_create=may_create)
+            async with opening as rt:
+                if made:  # from another folder, or without REMIT_STORE, nothing of the runs elsewhere is known here
+                    voice.note(f"made a new store at {made}")
                 return await ask(rt, voice, found)
 
         try:

@@ -69,6 +69,10 @@ class Voice:
             return self._dump(error_document(code, message, hint) | beside)
         _print(self._complaints, Group(cell(f"error: {code}", "bold red"), cell(message), cell(hint, "dim")))
 
+    def note(self, text: str) -> None:
+        """One line on standard error, with --json too: what was done beside what was asked."""
+        _print(self._complaints, cell(f"note: {text}", "dim"))
+
     @property
     def is_attended(self) -> bool:
         """Whether somebody sees what is shown and can answer."""

@@ -23,16 +23,28 @@ STORE_DEFAULT = "sqlite:///remit.db"
 _HINT = "Write it as `package.module:flow`, from the folder that holds the package."
 
 
-async def runtime(url: str | None, tenant: str | None, *, may_create: bool) -> Runtime:
-    """The runtime of a store, not yet opened. Raises StoreRefused `store.missing` where looking would make it."""
+async def runtime(url: str | None, tenant: str | None, *, may_create: bool) -> tuple[Runtime, str]:
+    """The runtime of a store, not yet opened, and where opening makes a new one; "" where there is one.
+
+    Raises StoreRefused `store.missing` where looking would make it.
+    """
     store = store_for(url or os.environ.get("REMIT_STORE") or STORE_DEFAULT)
-    if not may_create and not await store.exists():
+    is_new = not await store.exists()
+    if is_new and not may_create:
         raise StoreRefused(
             f"There is no store at {store.url}; nothing was done.",
             code="store.missing",
             hint="Name one with --store URL or REMIT_STORE; `remit run MODULE:FLOW --id RUN` makes a new one.",
         )
-    return open(store, tenant=tenant or "default")
+    return open(store, tenant=tenant or "default"), _place(store.url) if is_new else ""
+
+
+def _place(url: str) -> str:
+    """Where a store is, in full: a relative path says nothing to whoever reads it in another folder."""
+    for prefix in ("sqlite:///", "file:"):
+        if url.startswith(prefix):
+            return os.path.abspath(url.removeprefix(prefix))
+    return url
 
 
 def flow_of(named: str) -> Flow[Any]:
