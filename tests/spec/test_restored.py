@@ -194,3 +194,67 @@ async def test_incidents_that_do_not_verify_keep_nobody_who_found_out(lasting: S
             await lift(rt)
         await rt.lift("r", shorter=True, by="user:dana", reason="the bank was asked")
         assert (await rt.list(quarantined=True)) == []
+
+
+BY_INVOICE = {"business_key": "invoice"}
+
+
+async def waits_for_what_was_lost(shop: Shop, how: str) -> None:
+    """No turn pays, each says why, and the run can be ended."""
+    paid = len(shop.till.arrived)
+    shop.opened.add("the archive")
+    async with shop.place.open() as rt:
+        if how == "lifted":
+            await rt.lift("r", shorter=True, by="user:dana", reason="nothing was found")
+        for _ in range(2):
+            outcome = await rt.run(shop.flow, id="r")
+            assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "duplicates_missing")
+            assert "held by pay of this run, whose entries are missing" in outcome.reason
+        judged = await rt.judge("r", shop.flow)
+        assert (judged.verdict.code, judged.question.effect and judged.question.effect.lost) == (outcome.code, "pay")
+        told = await rt.why("r")
+        assert [each.code for each in told.objections] == ["duplicates.missing"]
+        assert len(shop.till.arrived) == paid
+        assert (await rt.cancel("r", by="user:dana")).status == "cancelled"
+        assert (await rt.run(shop.flow, id="s")).code == "idempotency_conflict", "it may have happened"
+    assert len(shop.till.arrived) == paid
+
+
+@pytest.mark.parametrize("how", ["lifted", "by hand, with the flag of then"])
+async def test_a_key_that_is_held_without_an_intention_says_that_entries_were_lost(
+    lasting: Storage, how: str
+):  # proves: FX-8, FX-12
+    shop, backup = await paid_after_the_backup(lasting, **BY_INVOICE)
+    await shop.set_aside(await shop.kept())
+    await shop.restore(backup, quarantined=how == "lifted")
+    await waits_for_what_was_lost(shop, how)
+
+
+async def test_a_key_that_was_given_back_and_taken_again_since_the_backup_says_so_too(
+    lasting: Storage,
+):  # proves: FX-8, FX-12
+    shop = Shop(lasting, BY_INVOICE)
+    shop.till.next(remit.DidNotHappen("the line was down"))
+    await shop.turn("the bank")
+    backup = await shop.kept()
+    await shop.turn()
+    assert shop.till.times == [1]
+    await shop.restore(backup, quarantined=False)
+    await waits_for_what_was_lost(shop, "by hand")
+
+
+async def test_a_key_that_is_held_for_what_is_in_doubt_is_its_own(lasting: Storage):  # proves: FX-2, FX-8
+    shop = Shop(lasting, {**BY_INVOICE, "doubt": "probe"})
+    shop.till.next(shop.till.pay_and_raise(ConnectionError("no answer")))
+    shop.till.probe_says = remit.NotLanded()
+    shop.opened.add("the bank")
+    async with lasting.open() as rt:
+        await rt.run(shop.flow, id="r")
+    backup = await shop.kept()
+    shop.till.probe_says = None
+    await shop.turn()
+    await shop.restore(backup, quarantined=False)
+    shop.opened.add("the archive")
+    async with lasting.open() as rt:
+        assert (await rt.run(shop.flow, id="r")).value == 100
+    assert shop.till.times == [1]

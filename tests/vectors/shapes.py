@@ -219,6 +219,7 @@ PARTS: dict[str, dict[str, str]] = {
         "bound": "bound",
         "business": 'text = ""',
         "key": 'text = ""',
+        "lost": 'text = ""',
         "name": "text",
         "own": 'one of |failed|in_doubt|ok = ""',
         "rival": 'text = ""',

@@ -165,6 +165,9 @@ def _duplicates(question: Question) -> tuple[str, str]:
     if effect is None:
         return _NO_EFFECT
     own = {"": "not performed before", "in_doubt": "in doubt itself"}.get(effect.own, f"settled before: {effect.own}")
+    if effect.lost:
+        seen = f"its business key is held by {effect.lost} of this run, whose entries are missing: it may have happened"
+        return seen, "the entries that were lost, or the end of this run"
     seen = f"{own}; its business key is held by {effect.rival}" if effect.rival else own
     return seen, "not performed before, and its business key free" if effect.business else "not performed before"
 

@@ -173,6 +173,8 @@ def _duplicates(question: Question) -> Finding:
         return _DUPLICATES_OK
     if effect.rival:
         return _no("duplicates", "abandon", "idempotency.conflict", effect.rival)
+    if effect.lost:
+        return _no("duplicates", "revalidate", "duplicates.missing", effect.lost)
     if effect.own == "in_doubt":
         return _no("duplicates", "revalidate", "duplicates.in_doubt", effect.name)
     if effect.own:

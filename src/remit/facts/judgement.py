@@ -104,6 +104,7 @@ class Crossing(Fact, frozen=True, kw_only=True):
     bound: Bound
     business: str = ""  # digest of the business key; "" where it has none
     key: str = ""  # idempotency key that the outside world is given
+    lost: str = ""  # call of this run that holds the business key, and of which the journal has no intention
     name: str  # of the call: "place_order#2"
     own: Literal["", "ok", "failed", "in_doubt"] = (
         ""  # what became of this very call before; its own resent doubt is ""

@@ -67,10 +67,13 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
 
 def waits_for_of(question: Question, verdict: Verdict) -> WaitsFor:
     """What a call is said to wait for that may not go on yet."""
-    held = {finding.check for finding in verdict.findings if not finding.ok}
+    held = {finding.check: finding.code for finding in verdict.findings if not finding.ok}
     if "approval" in held and _is_readable(question):
-        held.discard("evidence")  # it changed, and whoever is asked anyway says whether the request holds all the same
-    return next(cause for check, cause in _WAITS_FOR if check in held)
+        held.pop(
+            "evidence", None
+        )  # it changed, and whoever is asked anyway says whether the request holds all the same
+    check, cause = next(each for each in _WAITS_FOR if each[0] in held)
+    return "repair" if held[check] == "duplicates.missing" else cause  # nothing here is in doubt: that was lost
 
 
 def _is_readable(question: Question) -> bool:

@@ -55,7 +55,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     wanted, unwanted_by = await _wanted(turn, wish, rules)
     # After the predicates, which may take their time: others give back meanwhile what is counted here.
     began = turn.attempt.writer.now()
-    business, rival, ceilings = await shared(turn, wish, rules, began)
+    business, ceilings = await shared(turn, wish, rules, began)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own = boundary.effects.get(wish.name)
     names = sorted({*rules.evidence, *wish.rests_on.names})
@@ -63,11 +63,12 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
     crossing = Crossing(
         bound=bound,
-        business=business,
+        business=business.digest,
         key=_key(turn, wish),
+        lost=business.lost,
         name=wish.name,
         own=_own(wish, own),
-        rival=rival,
+        rival=business.rival,
     )
     question = msgspec.structs.replace(
         _frame(turn, authority),
@@ -96,8 +97,9 @@ async def read_again(turn: Turn, wish: Wish, question: Question) -> Question:
     """The same question, with what runs share as it is now: who holds the business key, what is used of ceilings."""
     crossing, rules = question.effect, turn.rules(wish.declared)
     assert crossing is not None
-    business, rival, ceilings = await shared(turn, wish, rules, question.now)
-    crossing = msgspec.structs.replace(crossing, business=business, rival=rival)
+    business, ceilings = await shared(turn, wish, rules, question.now)
+    held = {"business": business.digest, "lost": business.lost, "rival": business.rival}
+    crossing = msgspec.structs.replace(crossing, **held)
     return msgspec.structs.replace(question, ceilings=ceilings, effect=crossing)
 
 

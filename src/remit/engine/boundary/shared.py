@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -27,17 +27,28 @@ from remit.store.marks import FreeKey, Unreserve
 _BUSINESS_TAG = b"remit/business/1\n"
 
 
-async def shared(turn: Turn, wish: Wish, rules: Rules, now: int) -> tuple[str, str, list[Limit]]:
-    """Digest of the business key, who else holds it, and what is used of the ceilings. now: microseconds UTC."""
-    business, rival = await _rival(turn, wish)
+class Business(NamedTuple):
+    """A business key. digest: "" where the effect has none. rival: who else holds it.
+
+    lost: the call of this very run that holds it, where the journal has no intention of it. Both are committed as one,
+    and given back as one: the store lost the entries, as an older backup does, and what they did may have happened.
+    """
+
+    digest: str = ""
+    rival: str = ""
+    lost: str = ""
+
+
+async def shared(turn: Turn, wish: Wish, rules: Rules, now: int) -> tuple[Business, list[Limit]]:
+    """The business key with who holds it, and what is used of the ceilings. now: microseconds UTC."""
+    business = await _business(turn, wish)
     own = turn.attempt.boundary.effects.get(wish.name)
-    return business, rival, [await _limit(turn, wish, cap, own, now) for cap in rules.ceilings]
+    return business, [await _limit(turn, wish, cap, own, now) for cap in rules.ceilings]
 
 
-async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
-    """Digest of the business key, and who else holds it."""
+async def _business(turn: Turn, wish: Wish) -> Business:
     if wish.effect is None or not wish.effect.business_key:
-        return "", ""
+        return Business()
     digest = business_digest(wish.effect, wish.request)
     if not digest:
         raise CallRefused(
@@ -45,14 +56,24 @@ async def _rival(turn: Turn, wish: Wish) -> tuple[str, str]:
             code="effect.business_key",
             hint="State it in the request: no two runs may do the same business twice.",
         )
-    host = turn.host
+    host, own = turn.host, turn.attempt.lease.run_key
     row = await host.store.read_key(host.tenant, digest)
-    if row is None or (row.run_key, row.call) == (turn.attempt.lease.run_key, wish.name):
-        return digest, ""
-    if row.run_key == turn.attempt.lease.run_key and FreeKey(digest) in turn.attempt.writer.given_back:
-        return digest, ""  # by another call of this run
-    is_same_id = row.run == turn.attempt.run_id and row.run_key != turn.attempt.lease.run_key
-    return digest, f"{'an earlier ' if is_same_id else ''}{row.run} {row.call}"
+    if row is not None and row.run_key == own and not _is_holder(turn, row.call, digest):
+        row = await host.store.read_key(host.tenant, digest)  # a call beside this one gave it back meanwhile, or not
+    if row is None or (row.run_key == own and FreeKey(digest) in turn.attempt.writer.given_back):
+        return Business(digest)
+    if row.run_key == own and not _is_holder(turn, row.call, digest):
+        return Business(digest, lost=row.call)
+    if (row.run_key, row.call) == (own, wish.name):
+        return Business(digest)
+    is_same_id = row.run == turn.attempt.run_id and row.run_key != own
+    return Business(digest, rival=f"{'an earlier ' if is_same_id else ''}{row.run} {row.call}")
+
+
+def _is_holder(turn: Turn, call: str, digest: str) -> bool:
+    """Whether this call of the run holds the business key by the journal: it took it, and never gave it back."""
+    effect = turn.attempt.boundary.effects.get(call)
+    return effect is not None and effect.may_have_happened and digest in effect.businesses
 
 
 def business_digest(effect: Outward[Any], request: Any) -> str:
