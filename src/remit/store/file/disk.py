@@ -22,6 +22,7 @@ from typing import NoReturn
 
 from remit import locks
 from remit.errors import CommitUnknown, Refused, StoreRefused, StoreUnavailable
+from remit.store.room import ROOM_HINT, is_out_of_room
 
 Signature = tuple[int, int, int, int]  # device, inode, time of change, size
 
@@ -48,7 +49,10 @@ class Disk:
     """The file, held by this process. Symbolic links are followed once: the file itself is replaced, not the link."""
 
     def __init__(self, path: str) -> None:
-        """Take the file. Raises StoreRefused: store.missing, .broken, .locked, .unwritable; nothing is held then."""
+        """Take the file.
+
+        Raises StoreRefused: store.missing, .broken, .locked, .unwritable, .full; nothing is held then.
+        """
         self.path = os.path.realpath(path)
         self._folder = os.path.dirname(self.path)
         self._seen: Signature | None = None
@@ -96,6 +100,9 @@ class Disk:
                 self._seen = signature
         except OSError as exc:
             _remove(temporary)
+            if is_out_of_room(exc):
+                what = f"Nothing was written: the disk of {self.path} is full."
+                raise StoreUnavailable(what, code="store.full", hint=ROOM_HINT) from exc
             raise StoreUnavailable(f"Nothing was written: {self.path} can't be replaced: {exc.strerror}.") from exc
         try:
             folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -148,11 +155,7 @@ def _take(path: str) -> int:
         try:
             descriptor = os.open(path + ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE_NEW)
         except OSError as exc:
-            raise StoreRefused(
-                f"{path} can't be locked: {exc.strerror}.",
-                code="store.unwritable",
-                hint="Let Remit write to its folder.",
-            ) from exc
+            raise _unlocked(path, exc) from exc
         try:
             locks.hold(descriptor)
             os.ftruncate(descriptor, 0)
@@ -163,9 +166,18 @@ def _take(path: str) -> int:
             _refuse_locked(path, f"process {holder}")
         except OSError as exc:
             locks.let_go(descriptor)
-            raise StoreRefused(f"{path} can't be locked: {exc.strerror}.", code="store.unwritable") from exc
+            raise _unlocked(path, exc) from exc
         _open_here[path] = pid
         return descriptor
+
+
+def _unlocked(path: str, exc: OSError) -> StoreRefused:
+    is_full = is_out_of_room(exc)
+    return StoreRefused(
+        f"{path} can't be locked: {exc.strerror}.",
+        code="store.full" if is_full else "store.unwritable",
+        hint=ROOM_HINT if is_full else "Let Remit write to its folder.",
+    )
 
 
 def _refuse_locked(path: str, who: str) -> NoReturn:

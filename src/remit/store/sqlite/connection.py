@@ -22,6 +22,7 @@ from typing import TypeVar
 import apsw
 
 from remit.errors import FIND_OUT, CommitUnknown, StoreRefused, StoreUnavailable
+from remit.store.room import ROOM_HINT, has_no_room, is_out_of_room
 from remit.store.sqlite.forks import check_fork
 
 T = TypeVar("T")
@@ -125,9 +126,9 @@ def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s:
     except BUSY as exc:
         if not patience_s:
             raise Busy from None
-        raise unavailable(exc) from exc
+        raise unavailable(exc, connection) from exc
     except apsw.Error as exc:
-        raise unavailable(exc) from exc
+        raise unavailable(exc, connection) from exc
     try:
         result = write()
     except BaseException:
@@ -137,7 +138,7 @@ def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s:
         connection.execute("COMMIT")
     except apsw.FullError as exc:
         rollback(connection)
-        raise unavailable(exc) from exc
+        raise unavailable(exc, connection) from exc
     except apsw.ConstraintError:  # a foreign key of the caller's that is looked at last: nothing was written
         rollback(connection)
         raise
@@ -159,14 +160,13 @@ def rollback(connection: apsw.Connection) -> None:
             raise
 
 
-def unavailable(exc: apsw.Error) -> StoreUnavailable:
-    """What an SQLite error before a commit means to a caller."""
+def unavailable(exc: apsw.Error, connection: apsw.Connection) -> StoreUnavailable:
+    """What an SQLite error before a commit means to a caller. connection: which met it."""
     if isinstance(exc, BUSY):
         hint = "Another process has held the write lock for too long; find it with `lsof`."
         return StoreUnavailable(f"Nothing was written: the file is busy: {exc}.", code="store.busy", hint=hint)
-    if isinstance(exc, apsw.FullError):
-        hint = "Make room on the disk and call again."
-        return StoreUnavailable("Nothing was written: the disk is full.", code="store.full", hint=hint)
+    if _is_full(exc, lambda: connection.filename):
+        return StoreUnavailable("Nothing was written: the disk is full.", code="store.full", hint=ROOM_HINT)
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError):
         hint = f"Stop the workers; `remit doctor` shows what is broken. {FIND_OUT}; restore the file."
         return StoreUnavailable(f"The file is damaged: {exc}.", code="store.broken", hint=hint)
@@ -174,15 +174,40 @@ def unavailable(exc: apsw.Error) -> StoreUnavailable:
 
 
 def refusal(path: str, exc: apsw.Error | OSError) -> StoreRefused:
-    """What an SQLite error while opening means to a caller."""
+    """What an SQLite error while opening means to a caller.
+
+    It is asked before what was opened is closed, which makes room again.
+    """
     if isinstance(exc, apsw.CorruptError | apsw.NotADBError | apsw.FormatError):
         return StoreRefused(f"{path} is not an SQLite database, or a damaged one: {exc}.", code="store.broken")
     if isinstance(exc, BUSY):
         return StoreRefused(f"{path} stayed busy for {PATIENCE_S:.0f} s: {exc}.", code="store.busy")
     if os.path.isdir(path):
         return StoreRefused(f"{path} is a folder.", code="store.unwritable", hint="Name a file inside it.")
+    if _is_full(exc, lambda: path):
+        return StoreRefused(
+            f"{path} can't be opened: its disk is full, and SQLite writes beside the file also in order to read.",
+            code="store.full",
+            hint=ROOM_HINT,
+        )
     return StoreRefused(
         f"{path} can't be opened for writing: {type(exc).__name__}: {exc}.",
         code="store.unwritable",
         hint="Check who owns the file and its folder; SQLite writes beside the file as well.",
     )
+
+
+def _is_full(exc: apsw.Error | OSError, path_of: Callable[[], str]) -> bool:
+    """Whether it failed because the disk is full. SQLite names that only where it wrote to a file of its own."""
+    if isinstance(exc, apsw.FullError):
+        return True
+    if isinstance(exc, OSError):
+        return is_out_of_room(exc)
+    if not isinstance(exc, apsw.IOError | apsw.CantOpenError):
+        return False
+    try:
+        path = path_of()
+    except apsw.ConnectionClosedError:
+        return False
+    may_write = os.access(os.path.dirname(path), os.W_OK | os.X_OK) and os.access(path, os.R_OK | os.W_OK)
+    return has_no_room(path) and (isinstance(exc, apsw.IOError) or may_write)

@@ -58,10 +58,11 @@ def open_file(
         reader = connect_again(path, read_only=True)
         opened.append(reader)
     except BaseException as exc:
+        told = refusal(path, exc) if isinstance(exc, apsw.Error | OSError) else None
         for connection in opened:
             connection.close()
-        if isinstance(exc, apsw.Error | OSError):
-            raise refusal(path, exc) from exc
+        if told is not None:
+            raise told from exc
         if isinstance(exc, StoreError) and not isinstance(exc, StoreRefused):
             raise StoreRefused(f"{path} can't be prepared: {exc.message}", code=exc.code, hint=exc.hint) from exc
         raise
@@ -77,9 +78,10 @@ def connect_again(path: str, *, read_only: bool = False) -> apsw.Connection:
     try:
         settle(connection, read_only=read_only)
     except BaseException as exc:
+        told = refusal(path, exc) if isinstance(exc, apsw.Error) else None
         connection.close()
-        if isinstance(exc, apsw.Error):
-            raise refusal(path, exc) from exc
+        if told is not None:
+            raise told from exc
         raise
     return connection
 

@@ -50,7 +50,7 @@ class SqliteRenewer:
         try:
             return {key: post_head for key, post_head in self._connection.executemany(Q["renew"], rows)}
         except apsw.Error as exc:
-            raise unavailable(exc) from exc
+            raise unavailable(exc, self._connection) from exc
 
     async def close(self) -> None:
         if not self._is_closed:

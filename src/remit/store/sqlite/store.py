@@ -208,7 +208,7 @@ class SqliteStore(Opened):
         try:
             return read(self._reader)
         except apsw.Error as exc:
-            raise unavailable(exc) from exc
+            raise unavailable(exc, self._reader) from exc
         except DAMAGE as exc:
             raise damaged(exc) from exc
 
@@ -224,7 +224,7 @@ class SqliteStore(Opened):
             try:
                 return read(self._far_connection)
             except apsw.Error as exc:
-                raise unavailable(exc) from exc
+                raise unavailable(exc, self._far_connection) from exc
             except DAMAGE as exc:
                 raise damaged(exc) from exc
 

@@ -56,7 +56,7 @@ def write_batch(
             [(row.run_key, o.entry) for row, o in zip(opened, openings, strict=True) if isinstance(row, RunRow)],
         )
     except apsw.Error as exc:
-        raise _meaning(exc, units) from exc
+        raise _meaning(exc, units, connection) from exc
     except DAMAGE as exc:
         if len(units) + len(openings) > 1:
             raise  # each is tried alone, and hears what is wrong with it
@@ -192,7 +192,9 @@ def _open_run(connection: apsw.Connection, opening: Opening, now: int) -> Made:
     return o.row(key, lease_until=lease_until)
 
 
-def _meaning(exc: apsw.Error, units: Sequence[Unit]) -> StoreError | Tampered | ValueRefused:
+def _meaning(
+    exc: apsw.Error, units: Sequence[Unit], connection: apsw.Connection
+) -> StoreError | Tampered | ValueRefused:
     """What an error inside the transaction means. Nothing was written; a batch is split where it is no StoreError."""
     if isinstance(exc, apsw.ConstraintError):
         keys = ", ".join(str(unit.run_key) for unit in units[:5]) or "that is being opened"
@@ -201,4 +203,4 @@ def _meaning(exc: apsw.Error, units: Sequence[Unit]) -> StoreError | Tampered | 
         )
     if isinstance(exc, apsw.TooBigError):
         return ValueRefused("it is larger than the 1,000,000,000 bytes that SQLite takes", hint=OVERSIZE_HINT)
-    return unavailable(exc)
+    return unavailable(exc, connection)

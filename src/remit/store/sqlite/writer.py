@@ -85,7 +85,7 @@ class SqliteWriter:
             try:
                 return act(self._connection, self._clock.now())
             except apsw.Error as exc:
-                raise unavailable(exc) from exc
+                raise unavailable(exc, self._connection) from exc
             except DAMAGE as exc:
                 raise damaged(exc) from exc
 
