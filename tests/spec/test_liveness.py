@@ -19,7 +19,7 @@ from remit import clock
 from remit.engine.process import liveness
 from remit.engine.process.liveness import ProcessLock, enlist, is_proven_dead, retire
 from remit.errors import StoreRefused
-from remit.locks import let_go
+from remit.locks import hold, let_go
 from remit.store.rows import WorkerRow
 
 _STANDS_STILL = """
@@ -119,6 +119,69 @@ def test_a_lock_folder_that_others_may_write_is_refused(tmp_path: Path):  # prov
     assert refused.value.code == "lock.folder"
 
 
+HOUR_S, WEEK_S = 3_600, 7 * 86_400
+
+
+def ended(folder: Path, name: str, *, ago_s: float) -> Path:
+    """The lock file of a process that ended, and that was made so long ago."""
+    path = folder / f"{name}.lock"
+    path.touch()
+    os.utime(path, (time.time() - ago_s, time.time() - ago_s))
+    return path
+
+
+def start(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of locks, as a process leaves it that begins; the one before it has ended."""
+    if ProcessLock._own is not None:
+        let_go(ProcessLock._own._file)
+    monkeypatch.setattr(ProcessLock, "_own", None)
+    return ProcessLock.own().path.parent
+
+
+def test_locks_of_long_ended_processes_are_looked_for_once_an_hour_whoever_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A file that is gone proves nothing, so each stays when its process ends: there may be very many."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = start(monkeypatch)
+    old, young = ended(folder, "1-old", ago_s=WEEK_S + HOUR_S), ended(folder, "2-young", ago_s=WEEK_S - HOUR_S)
+    held = ended(folder, "3-held", ago_s=WEEK_S + HOUR_S)
+    file = os.open(held, os.O_WRONLY)
+    hold(file)
+    for _ in range(3):
+        start(monkeypatch)
+        assert old.exists(), "it was looked within the hour"
+    marker = folder / "pruned"
+    os.utime(marker, (time.time() - HOUR_S - 1, time.time() - HOUR_S - 1))
+    start(monkeypatch)
+    assert (old.exists(), young.exists(), held.exists()) == (False, True, True)
+    let_go(file)
+    start(monkeypatch)
+    assert held.exists(), "it was looked just now"
+
+
+def test_a_clock_that_was_set_back_does_not_stop_old_locks_from_being_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = start(monkeypatch)
+    marker = folder / "pruned"
+    os.utime(marker, (time.time() + 10 * WEEK_S, time.time() + 10 * WEEK_S))
+    old = ended(folder, "1-old", ago_s=WEEK_S + HOUR_S)
+    start(monkeypatch)
+    assert not old.exists() and marker.stat().st_mtime <= time.time(), "and an hour is counted from here on"
+
+
+def test_where_nothing_can_be_noted_old_locks_are_removed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = start(monkeypatch)
+    (folder / "pruned").unlink()
+    (folder / "pruned").symlink_to(tmp_path / "elsewhere")
+    old = ended(folder, "1-old", ago_s=WEEK_S + HOUR_S)
+    start(monkeypatch)
+    assert not old.exists() and not (tmp_path / "elsewhere").exists()
+
+
 def test_a_worker_lives_whoever_of_its_process_read_its_lock(tmp_path: Path):  # proves: OWN-1, OWN-2, FX-2
     """A backup, a sum, a scan of the folder for temporary files: closing what it opened lets go of nothing."""
     command = [sys.executable, "-c", _STANDS_STILL.replace("sys.stdin.read()", _READS_ALL)]
@@ -160,10 +223,9 @@ def test_a_child_that_outlives_its_parent_does_not_keep_it_alive():  # proves: O
 
 _FORKS = """
 import os, time
-child = os.fork()
-if child == 0:
+if os.fork() == 0:
+    print(os.getpid(), flush=True)  # by the child, which has let go of the lock by then
     time.sleep(600)
-print(child, flush=True)
 sys.stdin.read()
 """
 

@@ -37,6 +37,8 @@ from remit.errors import StoreRefused
 from remit.store.rows import WorkerRow
 
 _KEPT_SECONDS = 7 * 86_400
+_PRUNED_EVERY_SECONDS = 3_600
+_PRUNED = "pruned"  # a file whose time is when old locks were looked for last
 _WORKER = re.compile(r"([0-9]+-[0-9a-f]{12})-[0-9]+")  # the name of its lock, and which of the process's it is
 
 
@@ -155,13 +157,42 @@ def _check_folder(folder: Path) -> None:
 
 
 def _prune(folder: Path) -> None:
-    """Remove the lock files of processes that died long ago; every lease they held has run out."""
+    """Remove the lock files of processes that died long ago; every lease they held has run out.
+
+    A file stays when its process ends, since one that is gone proves nothing. So there may be very many, and they are
+    looked at once an hour, whoever starts.
+    """
+    if not _is_pruning_due(folder / _PRUNED):
+        return
     for path in folder.glob("*.lock"):
         try:
             if time.time() - path.stat().st_mtime > _KEPT_SECONDS and _is_free(path):
                 path.unlink()
         except FileNotFoundError:
             continue  # another process prunes as well
+
+
+def _is_pruning_due(marker: Path) -> bool:
+    """Whether it was not done within the hour; noted before it is done, so that of many who start few do it.
+
+    A process that dies right after the note leaves it to whoever starts an hour later. A time in the future is one of
+    a clock that was set back since, and no reason to wait.
+    """
+    now_ns = time.time_ns()
+    try:
+        if 0 <= now_ns - marker.stat().st_mtime_ns < _PRUNED_EVERY_SECONDS * 1_000_000_000:
+            return False
+    except OSError:
+        pass  # nobody did it yet
+    try:
+        file = os.open(marker, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            os.utime(file, ns=(now_ns, now_ns))
+        finally:
+            os.close(file)
+    except OSError:
+        pass  # on a full disk nothing can be noted, and what is removed makes room
+    return True
 
 
 def _is_free(path: Path) -> bool:
