@@ -184,30 +184,44 @@ async def test_the_time_to_land_is_counted_from_when_the_sender_was_proven_dead(
     assert ([len(each) for each in dead], len(till.arrived)) == ([0, 1, 0], 2)
 
 
+@pytest.mark.parametrize("when", ["between two turns", "in the turn that proved it", "and another container goes on"])
 async def test_a_clock_that_is_set_forward_ends_no_doubt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
 ):  # proves: FX-2, FX-5
     """The store's clock is the machine's, so nothing else tells time but how long that has been up."""
-    database = storage_of("sqlite", tmp_path, lambda: "")
-    till, hour = Till(), timedelta(hours=1)
+    database, till, is_forward = storage_of("sqlite", tmp_path, lambda: ""), Till(), False
     till.next(LOST)
-    flow = paying(till.effect(doubt="probe", lands_within=MINUTE))
-    with process():
-        async with database.open() as rt:
-            await rt.run(flow, id="r")
-    async with database.open() as rt:
-        assert (await rt.run(flow, id="r")).status == "in_doubt"
+    pay = till.effect(doubt="probe", lands_within=MINUTE)
+    now = SystemClock.now
+    monkeypatch.setattr(SystemClock, "now", lambda self: now(self) + is_forward * 90_000_000)
 
-    now, up = SystemClock.now, up_us
-    monkeypatch.setattr(SystemClock, "now", lambda self: now(self) + hour // timedelta(microseconds=1))
-    async with database.open() as rt:
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> int:
+        nonlocal is_forward
+        if when == "in the turn that proved it" and till.arrived:
+            is_forward = True
+            await rt.run(paying(Till().effect(name="other")), id="other")  # which looks at the store's clock anew
+        return (await run.effect(pay, Order())).amount
+
+    with process():
+        async with database.open(lease_ms=600_000) as rt:
+            await rt.run(flow, id="r")
+    async with database.open(lease_ms=600_000) as rt:
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+    is_forward = True
+    if when == "and another container goes on":
+        monkeypatch.setattr(liveness, "_host", lambda: f"{liveness.boot_of(host())}/1")
+    async with database.open(lease_ms=600_000) as rt:
         outcome = await rt.run(flow, id="r")
         assert outcome.status == "in_doubt" and "more: the clock was set forward since" in outcome.reason
     assert len(till.arrived) == 1
 
-    monkeypatch.setattr(hours, "up_us", lambda: (up() or 0) + MINUTE // timedelta(microseconds=1))
-    async with database.open() as rt:
-        assert (await rt.run(flow, id="r")).value == [100]
+    monkeypatch.setattr(hours.Hours, "up", lambda self: (up_us() or 0) + MINUTE // timedelta(microseconds=1))
+    async with database.open(lease_ms=600_000) as rt:
+        assert (await rt.run(flow, id="r")).value == 100
+
+
+host = liveness._host
 
 
 async def test_after_a_restart_of_the_machine_the_clocks_alone_tell(

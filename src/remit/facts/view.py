@@ -7,6 +7,7 @@ run *is* comes from here, after its journal verified.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from remit.errors import Tampered
 from remit.facts.boundary import Boundary, Illegal
@@ -60,6 +61,14 @@ class Recorded:
         return isinstance(fact, StepFailed) or (isinstance(fact, EffectSettled) and fact.state == "did_not_happen")
 
 
+class Death(NamedTuple):
+    """When a worker was proven dead: microseconds UTC; and by how long that machine, in that boot, had been up."""
+
+    at: int
+    host: str
+    up: int
+
+
 @dataclass(slots=True)
 class RunView:
     """A run as its journal tells it."""
@@ -72,7 +81,7 @@ class RunView:
     epoch: int = 0
     attempts: list[AttemptStarted] = field(default_factory=list)
     workers: dict[int, str] = field(default_factory=dict)  # by epoch
-    dead: dict[str, int] = field(default_factory=dict)  # workers, by when they were proven dead, microseconds UTC
+    dead: dict[str, Death] = field(default_factory=dict)  # by worker
     calls: dict[str, Recorded] = field(default_factory=dict)  # by name, in the order of completion
     parked: RunParked | None = None  # why it waits; None while it does not
     ended: RunEnded | None = None
@@ -82,9 +91,10 @@ class RunView:
     last_value: bytes | None = None  # of RunParked or RunEnded
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
-    def told_dead(self, worker: str) -> AttemptStarted | None:
-        """The attempt that said first that this worker is dead."""
-        return next((attempt for attempt in self.attempts if worker in attempt.dead), None)
+    def note_dead(self, fact: AttemptStarted, at: int) -> None:
+        """Workers that an attempt says are dead, at its time in microseconds UTC; who said so first counts."""
+        for worker in fact.dead:
+            self.dead.setdefault(worker, Death(at, fact.host, fact.up))
 
     def worker_of(self, epoch: int) -> str | None:
         """Who took the attempt of this epoch."""
@@ -162,8 +172,7 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         assert isinstance(fact, AttemptStarted)
         view.attempts.append(fact)
         view.workers[header.epoch] = fact.worker
-        for worker in fact.dead:
-            view.dead.setdefault(worker, header.at)
+        view.note_dead(fact, header.at)
     elif header.epoch != view.epoch:
         raise _illegal(view, entry, f"written under epoch {header.epoch} in an attempt of epoch {view.epoch}")
     elif isinstance(fact, StepDone):  # the commonest, and none of the boundary's business but for what may follow

@@ -24,6 +24,7 @@ from remit.engine.boundary.crossing import look_again
 from remit.engine.boundary.port import Answered, ask_outside
 from remit.engine.boundary.settling import settle, take_word, word_on
 from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
+from remit.engine.process.liveness import boot_of
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -152,7 +153,7 @@ def _lands_until(turn: Turn, wish: Wish, view: EffectView) -> int | None:
     dead_at = [known.dead.get(known.worker_of(attempt) or "") for attempt in view.attempts]
     if effect.lands_within is None or None in dead_at:
         return None
-    return max(filter(None, dead_at)) + effect.lands_within // MICROSECOND
+    return max(death.at for death in filter(None, dead_at)) + effect.lands_within // MICROSECOND
 
 
 def _lands_for(turn: Turn, effect: Effect[Any], view: EffectView) -> int:
@@ -163,8 +164,8 @@ def _lands_for(turn: Turn, effect: Effect[Any], view: EffectView) -> int:
     known, up = turn.attempt.view, turn.host.clock.up()
     if up is None or effect.lands_within is None:
         return 0
-    told = [known.told_dead(known.worker_of(attempt) or "") for attempt in view.attempts]
-    here = [each.up for each in told if each is not None and each.host == turn.host.me.host != ""]
+    deaths = filter(None, (known.dead.get(known.worker_of(attempt) or "") for attempt in view.attempts))
+    here = [death.up for death in deaths if boot_of(death.host) == boot_of(turn.host.me.host) != ""]
     return max([0, *(then + effect.lands_within // MICROSECOND - up for then in here)])
 
 

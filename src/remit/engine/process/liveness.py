@@ -203,6 +203,11 @@ def _is_free(path: Path) -> bool:
         return False  # the file is gone, or not ours to read: no proof
 
 
+def boot_of(host: str) -> str:
+    """Which boot of which machine it is: containers on it have a process-id namespace each, and its one uptime."""
+    return host.partition("/")[0]
+
+
 def _host() -> str:
     """Boot id and process-id namespace; "" where the system does not tell, and nothing is ever proven."""
     try:

@@ -106,7 +106,7 @@ class Attempt:
         """Begin the turn. Nothing is written until there is something to write."""
         at = self.writer.start(fact)
         self.tells_death = bool(fact.dead)
-        self.view.dead |= dict.fromkeys(fact.dead, at)
+        self.view.note_dead(fact, at)
 
     async def recall(self, name: str, kind: CallKind) -> Recorded | None:
         """What the journal has for this call; None once its body may begin. Raises AttemptClosed.
