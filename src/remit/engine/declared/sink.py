@@ -20,6 +20,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
+from types import CellType
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
 
 from remit.authority.named import qualified_name, takes
@@ -84,6 +85,7 @@ class Outward(Generic[T]):
     version: str
     connector: str  # digest of where it goes
     told: str  # which one it is
+    is_side_named: bool = False  # it says in words which other side it talks to
     business_key: str | None
     request_codec: Codec[Any]
     codec: Codec[Any]
@@ -92,6 +94,17 @@ class Outward(Generic[T]):
         """The plain function, for tests and use outside a run. Raises CallRefused inside one."""
         check_never_bare(self.name)
         return self.fn(*args, **kwargs)
+
+    def is_same(self, other: Outward[Any]) -> bool:
+        """Whether both are one function to one other side, though made anew: then what it captured is the same, too.
+
+        A connector that is named says which side it is, whatever was captured.
+        """
+        if self is other:
+            return True
+        if (self.told, self.connector) != (other.told, other.connector):
+            return False
+        return self.is_side_named or _captured(self.fn) == _captured(other.fn)
 
     def check_function(self) -> None:
         """Raises DeclarationRefused."""
@@ -141,6 +154,7 @@ class Effect(Outward[T]):
         self.codec: Codec[Any] = codec_of_return(fn)
         self.connector = connector_digest(fn, {"connector": connector, "doubt": doubt, "sink": sink})
         self.told = f"effect {qualified_name(fn)}" + (f" to {connector!a}" if connector else "")
+        self.is_side_named = bool(connector)
         self.__doc__ = fn.__doc__
 
     def __repr__(self) -> str:
@@ -242,6 +256,20 @@ def effect(
         )
 
     return cast(Declare, declare) if fn is None else declare(fn)
+
+
+def _captured(fn: Callable[..., Any]) -> list[object]:
+    """What a function brings along besides its code: the very objects, by their identity, but for plain values."""
+    cells = [_content(cell) for cell in getattr(fn, "__closure__", None) or ()]
+    given = [*(getattr(fn, "__defaults__", None) or ()), *(getattr(fn, "__kwdefaults__", None) or {}).values()]
+    return [each if isinstance(each, str | bytes | int | float | None) else id(each) for each in (*cells, *given)]
+
+
+def _content(cell: CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # not filled yet
 
 
 def connector_digest(fn: Callable[..., Any], told: dict[str, object]) -> str:

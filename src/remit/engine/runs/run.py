@@ -19,7 +19,7 @@ from remit.engine.boundary.approve import Yes
 from remit.engine.declared.flow import step_of
 from remit.engine.declared.place import check_in_flow
 from remit.engine.declared.rows import Transaction
-from remit.engine.declared.sink import Effect
+from remit.engine.declared.sink import Effect, Outward
 from remit.engine.turn import draw, wait
 from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.caught import call_made
@@ -28,6 +28,8 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import RestsOn
 from remit.errors import CallRefused, NameAmbiguous
 from remit.facts.names import branch_segment, check_name, path
+
+Callee = str | Outward[Any]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,10 +45,10 @@ class Names:
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
-        self._counts: dict[str, tuple[int, object, str]] = {}
+        self._counts: dict[str, tuple[int, object, Callee]] = {}
 
-    def take(self, base: str, of: str = "") -> str:
-        """The next path of this name. of: what is called by it, "" for Remit's own.
+    def take(self, base: str, of: Callee = "") -> str:
+        """The next path of this name. of: what is called by it, in words where that says all; "" for Remit's own.
 
         Raises NameAmbiguous where another task of the flow asks for it, CallRefused where it is something else's.
         """
@@ -57,19 +59,28 @@ class Names:
         segment = branch_segment(text)
         return Names(f"{path(self._prefix, segment, self._count(segment + '/', ''))}/")
 
-    def _count(self, base: str, of: str) -> int:
+    def _count(self, base: str, of: Callee) -> int:
         caller = _caller()
         count, owner, known = self._counts.get(base, (0, caller, of))
         if owner != caller:
             raise NameAmbiguous(f"{self._prefix + base!r} is asked for by two tasks of one flow; nothing was done.")
-        if known != of:
-            raise CallRefused(
-                f"{self._prefix + base!r} is the name of {known}, and {of} is called by it too; nothing was done.",
-                code="call.name_taken",
-                hint='Give one of them a name of its own, as in `@remit.effect(name="...")`.',
-            )
+        if known != of and not (isinstance(known, Outward) and isinstance(of, Outward) and known.is_same(of)):
+            raise _taken(self._prefix + base, known, of)
         self._counts[base] = (count + 1, caller, of)
         return count + 1
+
+
+def _taken(name: str, known: Callee, of: Callee) -> CallRefused:
+    first, second = (each.told if isinstance(each, Outward) else each for each in (known, of))
+    which = f"{second} is called by it too" if first != second else "one that was made anew is called by it too"
+    return CallRefused(
+        f"{name!r} is the name of {first}, and {which}; nothing was done.",
+        code="call.name_taken",
+        hint=(
+            'Give the one that no open run has called yet a name of its own, `@remit.effect(name="...")`; '
+            'of one function made anew for each other side, say which, `connector="..."`, too.'
+        ),
+    )
 
 
 class Run:
@@ -115,7 +126,7 @@ class Run:
         if not isinstance(given, Effect):
             hint = "Declare it with `@remit.effect`."
             raise CallRefused(f"{fn!r} is no effect; nothing was done.", code="call.no_effect", hint=hint)
-        name = self._take(fn.name, fn.told)
+        name = self._take(fn.name, fn)
         data = effect.request_of(fn, name, request)  # now: what the caller changes later is another request
         return self._made(name, effect.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
@@ -131,7 +142,7 @@ class Run:
         if not isinstance(given, Transaction):
             hint = "Declare it with `@remit.transaction`."
             raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
-        name = self._take(fn.name, fn.told)
+        name = self._take(fn.name, fn)
         data = effect.request_of(fn, name, request)
         return self._made(name, transaction.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
@@ -201,7 +212,7 @@ class Run:
         name = self._take("run.uuid")
         return self._stated(lambda: draw.new_uuid(self._attempt, name))
 
-    def _take(self, base: str, of: str = "") -> str:
+    def _take(self, base: str, of: Callee = "") -> str:
         check_in_flow(base)
         return self._names.take(base, of)
 
