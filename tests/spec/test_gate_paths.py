@@ -46,6 +46,7 @@ PLACES: dict[str, dict[str, str]] = {
         "engine/boundary/transaction.py _written.awaited": "the same",
         "engine/declared/sink.py Outward.__call__": "outside of a run: `check_never_bare` refuses it inside",
         "engine/declared/sink.py Outward.check_function": "looked at when it is declared",
+        "engine/declared/sink.py Outward.is_same": "compared with another",
         "engine/turn/step.py body": "a step's",
         "engine/boundary/evidence.py _fetched": "a step's, which takes evidence again",
         "engine/boundary/evidence.py take": "the same, looked at when the evidence is stated",

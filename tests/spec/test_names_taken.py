@@ -178,3 +178,105 @@ async def test_a_function_that_is_made_anew_for_each_call_is_one(storage: Storag
 
     async with storage.open() as rt:
         assert (await rt.run(three, id="r")).value == [0, 1, 2]
+
+
+@pytest.mark.parametrize("first", ["the one that has the name now", "the one that paid"])
+async def test_names_that_were_exchanged_pay_nothing_twice(storage: Storage, first: str):  # proves: FX-11, RUN-4
+    """Whoever is told that a name is taken may give a new one to the function that an open run has called already."""
+    is_mended = False
+
+    def renamed(effect: remit.Effect[str], name: str) -> remit.Effect[str]:
+        return remit.effect(name=name)(effect.fn)
+
+    @remit.step
+    def archive() -> None:
+        assert is_mended
+
+    @remit.flow(contract=OPEN)
+    async def settle(run: remit.Run) -> None:
+        if not is_mended:
+            await run.effect(SEPA.send, 5)
+        elif first == "the one that paid":
+            await run.gather(run.effect(renamed(SEPA.send, "send_sepa"), 5), run.effect(LEDGER.send, 5))
+        else:
+            await run.effect(LEDGER.send, 5)
+            await run.effect(renamed(SEPA.send, "send_sepa"), 5)
+        await run.step(archive)
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(settle, id="r")
+        is_mended = True
+        with pytest.raises(remit.DefinitionIncompatible) as found:
+            await rt.run(settle, id="r")
+    assert found.value.recorded == ("send",) and "send_sepa" in found.value.asked[0]
+    assert sent == ["sepa 5"]
+
+
+async def test_a_function_that_was_moved_is_given_what_it_did(storage: Storage):  # proves: RUN-4
+    effect, is_up = SEPA.send, False
+
+    @remit.step
+    def archive() -> None:
+        assert is_up
+
+    @remit.flow(contract=OPEN)
+    async def settle(run: remit.Run) -> str:
+        outcome: str = await run.effect(effect, 5)
+        await run.step(archive)
+        return outcome
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(settle, id="r")
+        effect, is_up = LEDGER.send, True  # elsewhere now, under its old name
+        assert (await rt.run(settle, id="r")).value == "sepa"
+    assert sent == ["sepa 5"]
+
+
+@pytest.mark.parametrize("to", [("sepa", "sepa"), ("sepa", "swift")], ids=["one other side", "two"])
+async def test_of_a_function_that_is_made_anew_what_it_captured_tells_which_it_is(
+    storage: Storage, to: tuple[str, str]
+):  # proves: FX-11
+    def rail(side: str) -> remit.Effect[None]:
+        @remit.effect
+        def wire(order: int, *, key: str) -> None:
+            sent.append(f"{side} {order}")
+
+        return wire
+
+    @remit.flow(contract=OPEN)
+    async def both(run: remit.Run) -> None:
+        for side in to:
+            await run.effect(rail(side), 1)
+
+    async with storage.open() as rt:
+        if to == ("sepa", "sepa"):
+            assert (await rt.run(both, id="r")).status == "completed"
+        else:
+            with pytest.raises(remit.CallRefused, match="made anew") as found:
+                await rt.run(both, id="r")
+            assert found.value.code == "call.name_taken" and 'connector="..."' in found.value.hint
+    assert sent == ["sepa 1", "sepa 1"][: 2 if to[1] == "sepa" else 1]
+
+
+async def test_methods_of_two_objects_are_two_effects(storage: Storage):  # proves: FX-11
+    class Rail:
+        def __init__(self, side: str) -> None:
+            self.side = side
+
+        def wire(self, order: int, *, key: str) -> None:
+            sent.append(f"{self.side} {order}")
+
+    sepa, swift = (remit.effect(Rail(side).wire) for side in ("sepa", "swift"))
+
+    @remit.flow(contract=OPEN)
+    async def both(run: remit.Run) -> None:
+        await run.effect(sepa, 1)
+        await run.effect(sepa, 2)
+        await run.effect(swift, 3)
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.CallRefused) as found:
+            await rt.run(both, id="r")
+    assert (found.value.code, sent) == ("call.name_taken", ["sepa 1", "sepa 2"])

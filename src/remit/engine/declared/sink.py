@@ -260,7 +260,10 @@ def effect(
 
 def _captured(fn: Callable[..., Any]) -> list[object]:
     """What a function brings along besides its code: the very objects, by their identity, but for plain values."""
+    if not hasattr(fn, "__code__"):
+        return [id(fn)]  # an object that can be called
     cells = [_content(cell) for cell in getattr(fn, "__closure__", None) or ()]
+    cells.append(getattr(fn, "__self__", None))
     given = [*(getattr(fn, "__defaults__", None) or ()), *(getattr(fn, "__kwdefaults__", None) or {}).values()]
     return [each if isinstance(each, str | bytes | int | float | None) else id(each) for each in (*cells, *given)]
 

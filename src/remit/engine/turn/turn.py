@@ -25,6 +25,7 @@ class Turn:
     raised where that failed, likewise.
     before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted;
     None where that is no amount.
+    given: by connector, the recorded call that it made and that went to another function of its name.
     permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
     so that what one call of this run takes is seen by the next. pinned_digest: of the contract that the run was
     opened under. risk: the higher of what was pinned and what the code declares. resume: groups of roles, of each of
@@ -39,6 +40,7 @@ class Turn:
     stated: Stated = field(default_factory=Stated)
     one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
     before_ceiling: dict[tuple[str, int], dict[str, int | None]] = field(default_factory=dict)
+    given: dict[str, str] = field(default_factory=dict)
     permits: set[Permit] = field(default_factory=set)
     pinned_digest: str = field(init=False)
     risk: str = field(init=False)
