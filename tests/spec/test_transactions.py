@@ -20,6 +20,8 @@ import remit
 from remit import Contract
 from remit.store.protocol import Store
 from remit.store.sqlite import SqliteStore
+from remit.store.units import Unit
+from remit.store.url import store_for
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.moving import Moving
@@ -468,3 +470,47 @@ async def test_a_run_that_only_settles_ends_at_a_transaction_that_would_be_refus
         till.probe_says = None
         outcome = await rt.run(both, id="r")
         assert (outcome.status, "Done before: pay." in outcome.reason) == ("cancelled", True)
+
+
+class Slow:
+    """A store that is given the settlement of an effect, and takes its time before it lets it stand in line."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def append(self, unit: Unit) -> None:
+        if unit.entries and b'"kind":"EffectSettled"' in unit.entries[0].header:
+            for _ in range(50):
+                await asyncio.sleep(0)
+        await self._inner.append(unit)
+
+
+async def test_a_transaction_does_not_come_before_what_its_run_wrote_before_it(
+    database: Storage,
+):  # proves: FX-6, OWN-3
+    database: Storage,
+):  # proves: FX-6, OWN-3
+    """It was sealed behind a settlement that still stood in line, and its run was taken for somebody else's."""
+    book, has_paid = ledger_of(database.kind), asyncio.Event()
+
+    @remit.effect
+    async def pay(amount: int, *, key: str) -> int:
+        has_paid.set()
+        return amount
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def both(run: remit.Run) -> list[int]:
+        async def booked_beside() -> int:
+            await has_paid.wait()
+            outcome: int = await run.transact(book, Booking("a", 1))
+            return outcome
+
+        return list(await asyncio.gather(run.effect(pay, 5), booked_beside()))
+
+    async with remit.open(cast(Store, Slow(store_for(database.make(None), clock=None)))) as rt:
+        assert (await rt.run(both, id="r")).value == [5, 1]
+        assert await rt.verify("r") is None
+        assert await booked(rt, database.kind) == 1

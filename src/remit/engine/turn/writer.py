@@ -75,7 +75,9 @@ class JournalWriter:
     """
 
     __slots__ = (
+        "_all_written",
         "_clock",
+        "_handed",
         "_lease",
         "_move",
         "_pen",
@@ -92,6 +94,8 @@ class JournalWriter:
         self._store, self._clock, self._pen, self._lease, self.boundary = store, clock, pen, lease, boundary
         self._riding: list[Draft] = []
         self._move: Move | None = None  # of the first append
+        self._handed = 0  # units without conditions that the store was given and has not written yet
+        self._all_written: asyncio.Future[None] | None = None  # done when there are none, for whoever waits for that
         self.alone: asyncio.Future[None] | None = None  # a unit with conditions is under way; done when it is over
         self.given_back: list[FreeKey | Unreserve] = []
         self.has_written = False
@@ -160,7 +164,14 @@ class JournalWriter:
         self._riding = []
         unit = self._unit(pen, sealed, self._move, _NO_CONDITIONS)
         self.has_written = True  # as far as anybody knows who stops waiting
-        await self._store.append(unit)
+        self._handed += 1
+        try:
+            await self._store.append(unit)
+        finally:
+            self._handed -= 1
+            if not self._handed and self._all_written is not None:
+                self._all_written.set_result(None)
+                self._all_written = None
         self._written(sealed, unit.entries)  # where the store let a later unit ride on this one, its entries follow
 
     async def append_if(
@@ -216,6 +227,14 @@ class JournalWriter:
         """
         assert self.alone is None, "the caller saw to it"
         self.alone = asyncio.get_running_loop().create_future()
+        try:
+            while self._handed:  # a transaction does not stand in line with units: it would come before them
+                self._all_written = self._all_written or asyncio.get_running_loop().create_future()
+                await asyncio.shield(self._all_written)
+        except BaseException:
+            self.alone.set_result(None)
+            self.alone = None
+            raise
         riding, self._riding = self._riding, []
         pen, first_move = self._pen, self._move
         whole: list[Draft] = []
