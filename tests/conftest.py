@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 
 import hypothesis
@@ -16,6 +17,9 @@ pytest.register_assert_rewrite("tests.support.journal")
 # No deadline: the machines that run this are small and shared, and a slow example is not a wrong one.
 hypothesis.settings.register_profile("remit", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("remit")
+
+# Whoever starts the tests in the background of a script hands on a Ctrl-C that is ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

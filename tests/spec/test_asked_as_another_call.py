@@ -167,3 +167,17 @@ async def test_a_question_of_the_flow_s_own_is_known_by_its_name():  # proves: A
             ask = await asked(rt)
             assert told == (None if ask.earlier is None else (ask.earlier.call, ask.earlier.became))
             await answer(rt, "approve", by=DORA)
+
+
+async def test_of_several_others_the_one_that_was_done_is_told(storage: Storage):  # proves: APR-5, APR-10
+    """What came to nothing since says nothing of it."""
+    shop = Shop(("pay", ORDER), ("pay", ORDER), ("pay", ORDER))
+    async with storage.open() as rt:
+        await staffed(rt)
+        await shop.second(rt, "approve")
+        shop.raises = remit.Declined("no such account")
+        await answer(rt)
+        await shop.go(rt)
+        ask = await asked(rt)
+    assert ask.call == "pay#3" and ask.elsewhere is not None
+    assert (ask.elsewhere.call, ask.elsewhere.choice, ask.elsewhere.became) == ("pay", "approve", "ok")

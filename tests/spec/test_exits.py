@@ -280,7 +280,14 @@ def stops(*_: object) -> NoReturn:
     sys.exit(0)
 
 
+def puts_the_default_back(number: int, frame: object) -> NoReturn:
+    """So that a second signal kills at once."""
+    signal.signal(number, signal.SIG_DFL)
+    sys.exit(0)
+
+
 HANDLERS: dict[str, Callable[..., Any]] = {
+    "one that puts the default back": puts_the_default_back,
     "a function": stops,
     "a lambda": lambda *_: sys.exit(0),
     "a method": Handlers().method,

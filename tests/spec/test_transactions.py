@@ -491,8 +491,6 @@ class Slow:
 async def test_a_transaction_does_not_come_before_what_its_run_wrote_before_it(
     database: Storage,
 ):  # proves: FX-6, OWN-3
-    database: Storage,
-):  # proves: FX-6, OWN-3
     """It was sealed behind a settlement that still stood in line, and its run was taken for somebody else's."""
     book, has_paid = ledger_of(database.kind), asyncio.Event()
 

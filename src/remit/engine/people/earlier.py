@@ -56,20 +56,22 @@ def answered_last(view: RunView, ask: AskView) -> AskView | None:
 
 
 def answered_elsewhere(view: RunView, ask: AskView, immaterial: Sequence[str]) -> AskView | None:
-    """The newest question of another call, about the same matter, that was answered before this one was.
+    """The question of another call, about the same matter, that was answered before this one was.
 
+    Of several the newest whose call was made, or may have been: that goes before what was said since. Else the newest.
     immaterial: fields in which the two requests may differ.
     """
-    for other in reversed(view.boundary.asks.values()):
-        if (
-            other.decided is not None
-            and other.asked.call != ask.asked.call
-            and _asks_for(other) == _asks_for(ask)
-            and _came_before(other, ask)
-            and is_same_matter(other.request, ask.request, immaterial)
-        ):
-            return other
-    return None
+    found = [
+        other
+        for other in reversed(view.boundary.asks.values())
+        if other.decided is not None
+        and other.asked.call != ask.asked.call
+        and _asks_for(other) == _asks_for(ask)
+        and _came_before(other, ask)
+        and is_same_matter(other.request, ask.request, immaterial)
+    ]
+    made = (other for other in found if _became(view, other) in ("ok", "in_doubt", "used"))
+    return next(made, found[0] if found else None)
 
 
 def _asks_for(ask: AskView) -> tuple[str, str]:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import signal
 import threading
+import traceback
 from collections.abc import Awaitable, Coroutine, Generator
-from functools import partial
-from types import CodeType
+from itertools import pairwise
+from types import FrameType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -31,25 +31,17 @@ def is_of_a_signal(exc: BaseException) -> bool:
 
 
 def _came_from_a_handler(exc: BaseException) -> bool:
-    """Whether a function that is set for a signal stands in its traceback."""
-    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
-    trace = exc.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code in handlers:
-            return True
-        trace = trace.tb_next
-    return False
+    """Whether a handler of a signal stands in its traceback: a function that was given the frame that called it.
+
+    Not by what is set for the signals: many handlers set something else before they exit.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(exc.__traceback__)]
+    return any(_is_given(frame, before) for before, frame in pairwise(frames))
 
 
-def _code_of(handler: Any) -> CodeType | None:
-    """Of a function, a method, a partial of either, or an object that can be called; None for what is no Python."""
-    while isinstance(handler, partial):
-        handler = handler.func
-    called = type(handler).__call__ if callable(handler) else None
-    for function in (handler, getattr(handler, "__func__", None), called):
-        if isinstance(code := getattr(function, "__code__", None), CodeType):
-            return code
-    return None
+def _is_given(frame: FrameType, before: FrameType) -> bool:
+    given = frame.f_locals.values()
+    return any(value is before or (isinstance(value, tuple) and before in value) for value in given)
 
 
 def failure_of(exc: BaseException) -> RuntimeError:
