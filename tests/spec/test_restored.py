@@ -258,3 +258,24 @@ async def test_a_key_that_is_held_for_what_is_in_doubt_is_its_own(lasting: Stora
     async with lasting.open() as rt:
         assert (await rt.run(shop.flow, id="r")).value == 100
     assert shop.till.times == [1]
+
+
+async def test_a_key_of_a_run_that_is_gone_is_another_s_though_its_number_is_given_out_again(
+    database: Storage,
+):  # proves: FX-8
+    """Finished runs were deleted by hand, and the database counts from one again."""
+    shop = Shop(database, BY_INVOICE)
+    await shop.turn("the bank")
+    shop.opened.clear()
+    async with database.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(shop.flow, id="s")
+    number = (await shop.vault.read())["s"].row["run_key"]
+    keys = shop.vault._table("business_key")
+    await shop.vault.sql(f"UPDATE {keys} SET run = $1, run_key = $2", "an-old-one", number)
+
+    shop.opened |= {"the bank", "the archive"}
+    async with database.open() as rt:
+        outcome = await rt.run(shop.flow, id="s")
+    assert (outcome.code, len(shop.till.arrived)) == ("idempotency_conflict", 1)
+    assert "held by an-old-one pay" in outcome.reason

@@ -56,18 +56,20 @@ async def _business(turn: Turn, wish: Wish) -> Business:
             code="effect.business_key",
             hint="State it in the request: no two runs may do the same business twice.",
         )
-    host, own = turn.host, turn.attempt.lease.run_key
+    host, attempt = turn.host, turn.attempt
+    own = attempt.lease.run_key, attempt.run_id  # the number alone may be that of a run that is gone, given out again
     row = await host.store.read_key(host.tenant, digest)
-    if row is not None and row.run_key == own and not _is_holder(turn, row.call, digest):
+    if row is not None and (row.run_key, row.run) == own and not _is_holder(turn, row.call, digest):
         row = await host.store.read_key(host.tenant, digest)  # a call beside this one gave it back meanwhile, or not
-    if row is None or (row.run_key == own and FreeKey(digest) in turn.attempt.writer.given_back):
+    if row is None:
         return Business(digest)
-    if row.run_key == own and not _is_holder(turn, row.call, digest):
+    if (row.run_key, row.run) != own:
+        return Business(digest, rival=f"{'an earlier ' if row.run == attempt.run_id else ''}{row.run} {row.call}")
+    if FreeKey(digest) in attempt.writer.given_back:
+        return Business(digest)
+    if not _is_holder(turn, row.call, digest):
         return Business(digest, lost=row.call)
-    if (row.run_key, row.call) == (own, wish.name):
-        return Business(digest)
-    is_same_id = row.run == turn.attempt.run_id and row.run_key != own
-    return Business(digest, rival=f"{'an earlier ' if is_same_id else ''}{row.run} {row.call}")
+    return Business(digest, rival="" if row.call == wish.name else f"{row.run} {row.call}")
 
 
 def _is_holder(turn: Turn, call: str, digest: str) -> bool:
