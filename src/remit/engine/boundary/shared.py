@@ -57,19 +57,18 @@ async def _business(turn: Turn, wish: Wish) -> Business:
             hint="State it in the request: no two runs may do the same business twice.",
         )
     host, attempt = turn.host, turn.attempt
-    own = attempt.lease.run_key, attempt.run_id  # the number alone may be that of a run that is gone, given out again
+    own = attempt.lease.run_key
     row = await host.store.read_key(host.tenant, digest)
-    if row is not None and (row.run_key, row.run) == own and not _is_holder(turn, row.call, digest):
+    if row is not None and row.run_key == own and not _is_holder(turn, row.call, digest):
         row = await host.store.read_key(host.tenant, digest)  # a call beside this one gave it back meanwhile, or not
-    if row is None:
+    if row is None or (row.run_key == own and FreeKey(digest) in attempt.writer.given_back):
         return Business(digest)
-    if (row.run_key, row.run) != own:
-        return Business(digest, rival=f"{'an earlier ' if row.run == attempt.run_id else ''}{row.run} {row.call}")
-    if FreeKey(digest) in attempt.writer.given_back:
-        return Business(digest)
-    if not _is_holder(turn, row.call, digest):
+    if row.run_key == own and _is_holder(turn, row.call, digest):
+        return Business(digest, rival="" if row.call == wish.name else f"{row.run} {row.call}")
+    # The number alone may be that of a run that is gone, given out again.
+    if row.run_key == own and row.run == attempt.run_id:
         return Business(digest, lost=row.call)
-    return Business(digest, rival="" if row.call == wish.name else f"{row.run} {row.call}")
+    return Business(digest, rival=f"{'an earlier ' if row.run == attempt.run_id else ''}{row.run} {row.call}")
 
 
 def _is_holder(turn: Turn, call: str, digest: str) -> bool:
