@@ -11,9 +11,8 @@ import os
 
 ROOM_HINT = "Make room on the disk and call again."
 
-_ROOM_BYTES_MIN = (
-    64 * 1024
-)  # less than twice what SQLite's shared memory grows by, of which a part may be there already
+# SQLite's shared memory grows by half of this, and a part of that may be there already.
+_ROOM_BYTES_MIN = 64 * 1024
 
 
 def is_out_of_room(exc: OSError) -> bool:

@@ -30,9 +30,8 @@ T = TypeVar("T")
 def beginning(host: Host, taken: Taken, *, contract: str, version: str) -> AttemptStarted:
     """What the first entry of a turn says. contract: digest of what its code declares; version: of that."""
     dead, up = list(taken.dead), host.clock.up()
-    if not dead or up is None:
-        return AttemptStarted(contract=contract, dead=dead, version=version, worker=host.worker)
-    return AttemptStarted(contract=contract, dead=dead, host=host.me.host, up=up, version=version, worker=host.worker)
+    where, up = (host.me.host, up) if dead and up is not None else ("", 0)
+    return AttemptStarted(contract=contract, dead=dead, host=where, up=up, version=version, worker=host.worker)
 
 
 @asynccontextmanager

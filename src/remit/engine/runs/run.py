@@ -29,7 +29,7 @@ from remit.engine.turn.wish import RestsOn
 from remit.errors import CallRefused, NameAmbiguous
 from remit.facts.names import branch_segment, check_name, path
 
-Callee = str | Outward[Any]
+Called = str | Outward[Any]  # in words where they say all
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -45,9 +45,9 @@ class Names:
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
-        self._counts: dict[str, tuple[int, object, Callee]] = {}
+        self._counts: dict[str, tuple[int, object, Called]] = {}
 
-    def take(self, base: str, of: Callee = "") -> str:
+    def take(self, base: str, of: Called = "") -> str:
         """The next path of this name. of: what is called by it, in words where that says all; "" for Remit's own.
 
         Raises NameAmbiguous where another task of the flow asks for it, CallRefused where it is something else's.
@@ -59,7 +59,7 @@ class Names:
         segment = branch_segment(text)
         return Names(f"{path(self._prefix, segment, self._count(segment + '/', ''))}/")
 
-    def _count(self, base: str, of: Callee) -> int:
+    def _count(self, base: str, of: Called) -> int:
         caller = _caller()
         count, owner, known = self._counts.get(base, (0, caller, of))
         if owner != caller:
@@ -70,7 +70,7 @@ class Names:
         return count + 1
 
 
-def _taken(name: str, known: Callee, of: Callee) -> CallRefused:
+def _taken(name: str, known: Called, of: Called) -> CallRefused:
     first, second = (each.told if isinstance(each, Outward) else each for each in (known, of))
     which = f"{second} is called by it too" if first != second else "one that was made anew is called by it too"
     return CallRefused(
@@ -212,7 +212,7 @@ class Run:
         name = self._take("run.uuid")
         return self._stated(lambda: draw.new_uuid(self._attempt, name))
 
-    def _take(self, base: str, of: Callee = "") -> str:
+    def _take(self, base: str, of: Called = "") -> str:
         check_in_flow(base)
         return self._names.take(base, of)
 
