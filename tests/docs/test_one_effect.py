@@ -57,7 +57,7 @@ SMALL = (
     "store/tables.py",
 )
 READ = {
-    ("engine/boundary/crossing.py", "heard_or_void"),
+    ("engine/boundary/crossing.py", "HeardOrVoid"),
     ("engine/declared/place.py", "enter"),
     ("engine/declared/place.py", "leave"),
     ("engine/process/host.py", "Standing.fence"),

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from remit.facts.calls import AskView, Decided, EffectView, EvidenceView, Resolved
 from remit.facts.chain import Read
-from remit.facts.judgement import Bound
+from remit.facts.judgement import Bound, Crossing, Question
 from remit.facts.kinds import (
     ApprovalAsked,
     ApprovalDecided,
@@ -28,7 +28,6 @@ from remit.facts.kinds import (
     EvidenceTaken,
     GateJudged,
     Reservation,
-    write,
 )
 from remit.facts.machine import BOUNDARY_KINDS
 
@@ -45,6 +44,14 @@ class Cancelled:
     by: str
     at: int
     reason: bytes | None
+
+
+class _Passed(NamedTuple):
+    """The gate let a call pass. judgement: body of the entry that says so."""
+
+    question: Question
+    crossing: Crossing
+    judgement: bytes
 
 
 @dataclass(slots=True)
@@ -65,8 +72,7 @@ class Boundary:
     _reserved: dict[str, int] = field(default_factory=dict)  # by scope: what happened, or may have
     _asked_last: dict[str, AskView] = field(default_factory=dict)  # by call
     _evidence_known: dict[str, tuple[bytes, EvidenceTaken]] = field(default_factory=dict)  # by digest
-    _permitted: GateJudged | None = None  # said `resume`, and what it permits has to follow
-    _permitted_name: str | None = None
+    _passed: _Passed | None = None  # the gate let it pass, and it has to follow
 
     @property
     def in_doubt(self) -> list[str]:
@@ -92,7 +98,7 @@ class Boundary:
     @property
     def is_awaiting(self) -> bool:
         """Whether the last entry let a call pass, so that what it permits has to come next."""
-        return self._permitted is not None
+        return self._passed is not None
 
     def ask_of(self, call: str) -> AskView | None:
         """The newest question of a call, where it stands."""
@@ -151,16 +157,16 @@ class Boundary:
 
     def take(self, entry: Read) -> None:
         """An entry of lane `main`. Raises Illegal."""
-        fact, permitted, name = entry.fact, self._permitted, self._permitted_name
-        self._permitted = self._permitted_name = None
-        if permitted is not None and not (
-            isinstance(fact, EffectIntended | ApprovalUsed) and entry.header.name == name
+        fact, passed = entry.fact, self._passed
+        self._passed = None
+        if passed is not None and not (
+            isinstance(fact, EffectIntended | ApprovalUsed) and entry.header.name == passed.crossing.name
         ):
             raise Illegal("the gate let a call pass, and what it permitted does not follow")
         if isinstance(fact, GateJudged):
             self._judge(entry, fact)
         elif isinstance(fact, EffectIntended):
-            self._intend(entry, fact, permitted)
+            self._intend(entry, fact, passed)
         elif isinstance(fact, EffectSettled):
             self._settle(entry, fact)
         elif isinstance(fact, EffectRefused):
@@ -170,7 +176,7 @@ class Boundary:
         elif isinstance(fact, ApprovalVoided):
             self._standing(fact.ask).voided = fact.codes or ["approval.void"]
         elif isinstance(fact, ApprovalUsed):
-            self._use_in_flow(entry, fact, permitted)
+            self._use_in_flow(entry, fact, passed)
         elif isinstance(fact, EvidenceTaken):
             self._take_evidence(entry, fact)
         else:
@@ -178,7 +184,7 @@ class Boundary:
 
     def check_end(self) -> None:
         """At the end of the journal. Raises Illegal."""
-        if self._permitted is not None:
+        if self._passed is not None:
             raise Illegal("the gate let a call pass, and the journal ends before what it permitted")
 
     def _judge(self, entry: Read, fact: GateJudged) -> None:
@@ -189,17 +195,17 @@ class Boundary:
             self.judged = self.held[entry.header.name or ""] = fact
         elif crossing is not None:
             self.held.pop(crossing.name, None)
-            self._permitted, self._permitted_name = fact, entry.header.name
+            self._passed = _Passed(fact.question, crossing, entry.entry.body)
 
-    def _intend(self, entry: Read, fact: EffectIntended, permitted: GateJudged | None) -> None:
+    def _intend(self, entry: Read, fact: EffectIntended, passed: _Passed | None) -> None:
         header = entry.header
-        crossing = permitted.question.effect if permitted is not None else None
-        if permitted is None or crossing is None or header.name is None or entry.value is None or entry.salt is None:
+        if passed is None or header.name is None or entry.value is None or entry.salt is None:
             raise Illegal("an intention that no judgement let pass")
-        told = (crossing.bound.request, crossing.bound.effect, crossing.key, permitted.question.authority)
+        question, crossing, bound = passed.question, passed.crossing, passed.crossing.bound
+        told = (bound.request, bound.effect, crossing.key, question.authority)
         if told != (fact.request, fact.effect, fact.key, fact.authority) or header.value != fact.request:
             raise Illegal("an intention of something else than was judged")
-        is_asked = bool(permitted.question.needs or permitted.question.unanswered)
+        is_asked = bool(question.needs or question.unanswered)
         if is_asked != bool(fact.ask):
             raise Illegal("an intention without the approval that its judgement demanded")
         before = self.effects.get(header.name)
@@ -224,7 +230,7 @@ class Boundary:
             authority=fact.authority if doubt is None else doubt.authority,
             businesses=_businesses(doubt, fact),
             reserved=_most(() if doubt is None else doubt.reserved, fact.reserved),
-            judgement=write(permitted),
+            judgement=passed.judgement,
             request=entry.value,
             salt=entry.salt,
             terms_before=() if doubt is None else tuple(doubt.terms),
@@ -282,9 +288,8 @@ class Boundary:
             ask.decided = next((d for d in answers if d.fact.asked == ask.hash), None)
             ask.misbound = next((d for d in answers if d.fact.asked != ask.hash), None)
 
-    def _use_in_flow(self, entry: Read, fact: ApprovalUsed, permitted: GateJudged | None) -> None:
-        crossing = permitted.question.effect if permitted is not None else None
-        if crossing is None or crossing.bound.effect or entry.header.name is None:
+    def _use_in_flow(self, entry: Read, fact: ApprovalUsed, passed: _Passed | None) -> None:
+        if passed is None or passed.crossing.bound.effect or entry.header.name is None:
             raise Illegal("an approval that no judgement let pass")
         self._use(fact.ask, fact.item, entry.header.name)
 

@@ -52,21 +52,26 @@ class Heads(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A verified entry; `verify` gives none whose fact is unknown.
-
-    written: the bytes of its header, where somebody has them at hand.
-    """
+    """A verified entry, and what it says; `verify` gives none whose fact is unknown."""
 
     header: Header
     fact: Fact | None
-    value: bytes | None
-    salt: bytes | None
-    written: bytes | None = None
+    entry: Entry
+
+    @property
+    def value(self) -> bytes | None:
+        """What people or models wrote."""
+        return self.entry.value
+
+    @property
+    def salt(self) -> bytes | None:
+        """The salt of that."""
+        return self.entry.salt
 
     @property
     def hash(self) -> str:
         """Hex hash of the entry, by which others name it."""
-        return entry_hash(self.written or HEADER.write(self.header)).hex()
+        return entry_hash(self.entry.header).hex()
 
 
 class Journal(NamedTuple):
@@ -138,7 +143,7 @@ def _verify_lane(identity: Identity, entries: Sequence[Entry], lane: str, start:
         ):
             raise _wrong(identity, entry, lane, seq, prev)
         prev = sha256(ENTRY_TAG + raw).hexdigest()
-        add(Read(h, fact, value, salt))
+        add(Read(h, fact, entry))
     return read, bytes.fromhex(prev)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from remit.authority.moments import datetime_of
 from remit.authority.rule import Approval
 from remit.authority.rules import immaterial_of, is_same_matter, need_of
-from remit.engine.boundary.crossing import cross, denied, heard_or_void
+from remit.engine.boundary.crossing import HeardOrVoid, cross, denied
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.race import has_lost
@@ -39,7 +39,7 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
     """The answer to a question, recorded or new. Raises Denied, ValueRefused, or AttemptClosed."""
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call(), heard_or_void(turn, name):
+    with attempt.parking.open_call(), HeardOrVoid(turn, name):
         recorded = await attempt.recall(name, "question")
         if recorded is not None:
             return _recorded(turn, recorded, data, approval)

@@ -14,8 +14,8 @@ question is gathered again, a bounded number of times.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from remit.authority.gate import end_of, judge
@@ -181,22 +181,28 @@ def _holds_until(question: Question, intended: EffectIntended) -> int:
     return min(times)
 
 
-@contextmanager
-def heard_or_void(turn: Turn, name: str) -> Iterator[None]:
+class HeardOrVoid:
     """Whoever loses a race while its question stands hears no answer any more: the question is void, said to or not.
 
     It rides behind the race. A crash before that is written leaves the question, and a turn that comes here behind the
     recorded race says so then.
     """
-    try:
-        yield
-    except asyncio.CancelledError:
-        attempt = turn.attempt
+
+    __slots__ = ("_attempt", "_name")
+
+    def __init__(self, turn: Turn, name: str) -> None:
+        self._attempt, self._name = turn.attempt, name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        attempt, name = self._attempt, self._name
+        if not isinstance(error, asyncio.CancelledError):
+            return
         if attempt.is_open and has_lost() and name not in attempt.boundary.in_doubt:
             with suppress(ClockJumped):
                 for void in unneeded(attempt, name)[0]:
                     attempt.writer.ride_draft(void)
-        raise
 
 
 def _used(question: Question, turn: Turn) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from remit.authority.rules import immaterial_of, is_same_matter
-from remit.engine.boundary.crossing import cross, denied, heard_or_void
+from remit.engine.boundary.crossing import HeardOrVoid, cross, denied
 from remit.engine.boundary.doubt import end_doubt
 from remit.engine.boundary.port import touch
 from remit.engine.boundary.settling import is_lost, settle
@@ -61,7 +61,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     attempt = turn.attempt
     attempt.unbegun.begin(name)
     come_to(name)
-    with attempt.parking.open_call(), heard_or_void(turn, name):
+    with attempt.parking.open_call(), HeardOrVoid(turn, name):
         try:
             recorded = await attempt.recall(name, "effect")
             check_not_exchanged(turn, effect, name)

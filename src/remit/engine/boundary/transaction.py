@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 from remit.authority.answers import is_high
-from remit.engine.boundary.crossing import cross, heard_or_void
+from remit.engine.boundary.crossing import HeardOrVoid, cross
 from remit.engine.boundary.effect import (
     check_not_exchanged,
     check_same,
@@ -50,7 +50,7 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call(), heard_or_void(turn, name):
+    with attempt.parking.open_call(), HeardOrVoid(turn, name):
         recorded = await attempt.recall(name, "effect")
         check_not_exchanged(turn, effect, name)
         if recorded is not None:

@@ -282,5 +282,5 @@ class JournalWriter:
                 self.last_at = draft.at
             if draft.fact is not None and draft.kind in BOUNDARY_KINDS:
                 header = HEADER.read_own(entry.header)
-                self.boundary.take(Read(header, draft.fact, entry.value, entry.salt, entry.header))
+                self.boundary.take(Read(header, draft.fact, entry))
         self._clock.note(self.last_at)
