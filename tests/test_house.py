@@ -35,6 +35,8 @@ LINK_IN_A_DOC = re.compile(r"\]\(([^)\s#]+)(?:#[^)]*)?\)")
 
 CLOCK_CALLS = {"now", "utcnow", "today"}
 
+CALLS_THAT_ONLY_LOOK = {"isinstance", "len", "list", "range", "set", "sorted", "startswith", "is_model"}
+
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -80,6 +82,10 @@ def _positional(function: Function) -> list[str]:
     return [name for name in names if name not in ("self", "cls")]
 
 
+def _name_of(called: ast.expr) -> str:
+    return called.id if isinstance(called, ast.Name) else called.attr if isinstance(called, ast.Attribute) else ""
+
+
 def _importers_of(names: set[str]) -> list[str]:
     return [_at(path, line, name) for path in SOURCES for line, name in _imports(_tree(path)) if name in names]
 
@@ -99,6 +105,19 @@ def test_each_function_fits_on_a_screen() -> None:
         for path in PRODUCT
         for function in _functions(_tree(path))
         if _lines_of(function) >= FUNCTION_LINES_MAX
+    ] == []
+
+
+def test_what_is_only_asserted_is_nothing_that_has_to_be_done() -> None:
+    """`python -O` leaves asserts out, and must do the same."""
+    assert [
+        _at(path, call.lineno, ast.unparse(call))
+        for path in PRODUCT
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.Assert)
+        for call in ast.walk(node.test)
+        if isinstance(call, ast.Call | ast.Await | ast.NamedExpr)
+        if not (isinstance(call, ast.Call) and _name_of(call.func) in CALLS_THAT_ONLY_LOOK)
     ] == []
 
 

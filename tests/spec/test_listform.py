@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +149,43 @@ def test_any_object_with_load_and_save_is_a_store():  # proves: RUN-1, RUN-6
     kept.is_down = False
     assert remit.run("r", [Step("a", a), Step("b", b)], kept) == {"a": 1, "b": 2}
     assert ran == ["a", "b", "b"]
+
+
+_CANCELLED = """
+import asyncio, sys
+import remit
+from remit import RunUnfinished, Step, StepError
+
+def quote(state):
+    return {"quote": 38_000}
+
+def order(state):
+    raise TimeoutError("no answer")
+
+async def cancel(url):
+    async with remit.open(url) as rt:
+        await rt.cancel("order-7", by="user:olga", reason="not wanted any more")
+
+url, steps = sys.argv[1], [Step("quote", quote), Step("order", order)]
+try:
+    remit.run("order-7", steps, url)
+except StepError:
+    asyncio.run(cancel(url))
+try:
+    print("returned", remit.run("order-7", steps, url))
+except RunUnfinished as exc:
+    print(exc.code)
+"""
+
+
+@pytest.mark.parametrize("optimized", [[], ["-O"]])
+def test_a_run_that_did_not_complete_returns_no_state(tmp_path: Path, optimized: list[str]):  # proves: RUN-1
+    url = f"sqlite:///{tmp_path}/runs.db"
+    done = subprocess.run(
+        [sys.executable, *optimized, "-c", _CANCELLED, url], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "run.unfinished\n"
 
 
 @pytest.mark.parametrize("store", [object(), type("Loads", (), {"load": lambda self, run_id: None})(), 7])
