@@ -1,0 +1,116 @@
+"""Runs: one that is not as it was asked for, is somebody else's, or does not fit its code or its bytes."""
+
+from __future__ import annotations
+
+from remit.errors.root import Refused, RemitError
+
+FIND_OUT = "First find out outside what was done since the backup: a run would do it again"  # wherever one is restored
+
+
+class InputMismatch(Refused):
+    """The run exists with another input; nothing was done."""
+
+    code = "input_mismatch"
+    hint = "Go on with the recorded input, or use another id: what this run did stays done (`remit effects RUN`)."
+
+
+class FlowMismatch(Refused):
+    """The run exists and belongs to another flow; nothing was done."""
+
+    code = "flow_mismatch"
+    hint = "Use the run's own flow, or another run id: what this run did stays done (`remit effects RUN`)."
+
+
+class ExecutorMismatch(Refused):
+    """The run was opened by somebody else; nothing was done."""
+
+    code = "executor_mismatch"
+    hint = "Only the executor that opened a run goes on with it: name the same one, and the same principal it acts for."
+
+
+class RunAbsent(Refused):
+    """There is no run of that id; nothing was done."""
+
+    code = "run.absent"
+    hint = "See `remit list` for the runs of this ledger."
+
+
+class RunQuarantined(Refused):
+    """The run's journal did not verify; nothing of it is resumed or appended to."""
+
+    code = "run.quarantined"
+    hint = f"See `remit verify RUN`. {FIND_OUT}; restore its bytes, then `remit lift RUN --by user:YOU --reason WHY`."
+
+
+class JournalNewer(Refused):
+    """The journal verifies and was written by a newer version of Remit; nothing was done."""
+
+    code = "journal.newer"
+    hint = "Go on with the version of Remit that wrote it, or a newer one."
+
+
+class LeaseHeld(Refused):
+    """A living worker owns the run; nothing was done."""
+
+    code = "lease.held"
+    hint = "Wait until it is done; a dead owner is taken over by itself."
+
+
+class RunUnfinished(Refused):
+    """The run has no value, because it did not complete."""
+
+    code = "run.unfinished"
+    hint = "Look at `outcome.status`, `outcome.code` and `outcome.reason`, or ask `remit why RUN`."
+
+
+class LeaseLost(RemitError):
+    """The run is no longer as this worker left it: taken over, or restored from earlier; nothing was written."""
+
+    code = "lease.lost"
+    hint = "Stop working on this run. Somebody else extended it, or the database went back to an earlier state."
+    exit_status = 3
+
+
+class DefinitionIncompatible(RemitError):
+    """The journal has calls that the code no longer makes; no step was run, none was written.
+
+    recorded: names that the journal has and the flow did not ask for.
+    asked: names that the flow asked for and the journal does not have.
+    done: effects of the run that happened or may have, which a new run would do again.
+    """
+
+    code = "definition_incompatible"
+    hint = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them), or open a new run."
+    exit_status = 4
+
+    def __init__(self, recorded: tuple[str, ...], asked: tuple[str, ...], *, done: tuple[str, ...] = ()) -> None:
+        new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
+        back = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
+        hint = f"{back}. {done_anew(done)}" if done else None
+        super().__init__(f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}.", hint=hint)
+        self.recorded, self.asked, self.done = recorded, asked, done
+
+
+class Tampered(RemitError):
+    """The stored bytes are not the ones that were written; nothing was resumed.
+
+    run: which run, "" where it is not about one. lane, seq: the first entry that is wrong, 0 where unknown.
+    """
+
+    code = "chain.hash"
+    hint = f"`remit verify` shows what is wrong; other runs are not affected. {FIND_OUT}; restore the run's bytes."
+    exit_status = 5
+
+    def __init__(self, message: str, *, code: str = "chain.hash", run: str = "", lane: str = "", seq: int = 0) -> None:
+        super().__init__(message, code=code)
+        self.run, self.lane, self.seq = run, lane, seq
+
+
+def done_anew(done: tuple[str, ...]) -> str:
+    """What whoever gives a run up is told of the effects that it did or may have done; "" where there are none."""
+    return f"A new run would do again what happened or may have: {_listed(done)}." if done else ""
+
+
+def _listed(names: tuple[str, ...], most: int = 5) -> str:
+    shown = ", ".join(repr(n) for n in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
