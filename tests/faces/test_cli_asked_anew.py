@@ -115,6 +115,7 @@ def test_asked_anew_it_is_compared_with_what_somebody_answered_and_so_had_looked
     between = asked(desk, 390)
     assert between["earlier"] == {
         "ask": first["id"], "by": "user:kim", "choice": verb, "call": "pay", "became": "void", "reason": "",
+        "call_state": "",
     }  # fmt: skip
     last = asked(desk, 400)
 
@@ -131,6 +132,7 @@ def test_where_nobody_answered_it_is_compared_with_the_question_directly_before(
 
     assert last["earlier"] == {
         "ask": between["id"], "by": "", "choice": "", "call": "pay", "became": "", "reason": "",
+        "call_state": "",
     }  # fmt: skip
     assert [(change["old"], change["new"]) for change in last["difference"]["changes"]] == [("390", "400")]
     assert "Asked again; 1 place changed since." in desk("ask", last["id"])

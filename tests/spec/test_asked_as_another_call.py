@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -68,7 +69,8 @@ async def test_asked_again_as_another_call_it_is_told_what_somebody_answered_and
         await staffed(rt)
         second = await shop.second(rt, choice, "not twice")
         assert second.call == "pay#2" and second.earlier == second.elsewhere and second.earlier is not None
-        assert second.earlier == Earlier(second.earlier.ask, DORA, choice, "pay", became, "not twice")
+        state: Any = "" if choice == "deny" else became
+        assert second.earlier == Earlier(second.earlier.ask, DORA, choice, "pay", became, "not twice", state)
         assert second.difference is not None and second.difference.changes == ()
         first = await rt.ask(second.earlier.ask)
         assert (first.earlier, first.elsewhere) == (None, None)  # nothing of what came after it
@@ -128,6 +130,86 @@ async def test_what_became_of_a_yes_is_what_became_of_its_call(raised: Exception
         await staffed(rt)
         second = await shop.second(rt, "approve")
         assert second.earlier is not None and second.earlier.became == became
+
+
+@pytest.mark.parametrize("is_given_back", [False, True], ids=["sent again", "given back"])
+async def test_a_call_that_was_done_is_told_as_done_whoever_let_it_pass(is_given_back: bool):  # proves: APR-5, APR-10
+    """The yes let a sending pass, or was given back; then no rule asked any more, and the call was done."""
+    times, entered = list[str](), list[int]()
+
+    @remit.effect(doubt="resend", sink="dedupes")
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        times.append(key)
+        if len(times) < 4:
+            raise remit.DidNotHappen("the line is down") if is_given_back else ConnectionError("no answer")
+        return "paid"
+
+    @remit.step
+    async def enter() -> None:
+        entered.append(1)
+        if len(entered) == 1:
+            await rt.set_policy(asking("3"), by="user:root")
+            raise OSError("the books are busy")
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": remit.Rule()}))
+    async def settle(run: remit.Run) -> None:
+        for _ in range(2):
+            await run.effect(pay, {"amount": 1})
+            try:
+                return await run.step(enter)
+            except remit.StepError:
+                continue
+
+    def asking(version: str) -> dict[str, Any]:
+        return {"version": version, "approvals": {"pay": {"roles": ["director"], "within": "24h"}}}
+
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.set_policy(asking("1"), by="user:root")
+        await rt.run(settle, id="r")
+        await answer(rt, "approve", by=DORA)
+        with suppress(remit.StepError):
+            await rt.run(settle, id="r")
+        await rt.set_policy({"version": "2"}, by="user:root")
+        while not await rt.inbox():
+            with suppress(remit.EffectDidNotHappen):
+                await rt.run(settle, id="r")
+        second = await asked(rt)
+        assert second.call == "pay#2" and second.elsewhere is not None and second.elsewhere.is_made
+        assert second.elsewhere.call_state == "ok" and len(times) >= 4
+        assert second.elsewhere.became == ("void" if is_given_back else "ok")
+
+
+async def test_a_yes_from_a_page_that_told_nothing_of_another_answer_is_not_taken():  # proves: APR-1, APR-5
+    sent = list[str]()
+
+    @remit.effect
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        sent.append(key)
+        return "paid"
+
+    @remit.flow(contract=CONTRACT)
+    async def twice(run: remit.Run) -> None:
+        await run.gather(run.effect(pay, {"amount": 1}), run.effect(pay, {"amount": 1}))
+
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.run(twice, id="r")
+        first, second = sorted(await rt.inbox(), key=lambda ask: ask.call)
+        page = await rt.ask(second.id)
+        await rt.decide(first.id, "approve", by=DORA, seen=first.version)
+        for when in ("answered", "done"):
+            with pytest.raises(remit.ApprovalRefused) as refused:
+                await rt.decide(second.id, "approve", by=DEREK, seen=page.version)
+            assert refused.value.code == "approval.stale", when
+            page = await rt.ask(second.id)
+            assert page.elsewhere is not None and page.elsewhere.by == DORA
+            await rt.run(twice, id="r")
+        assert len(sent) == 1
+        page = await rt.ask(second.id)
+        await rt.decide(second.id, "approve", by=DEREK, seen=page.version)
+        await rt.run(twice, id="r")
+        assert len(sent) == 2
 
 
 async def test_side_by_side_the_one_that_waits_is_told_what_was_said_to_the_other():  # proves: APR-5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -90,6 +90,39 @@ async def test_a_yes_that_came_while_its_question_became_void_is_told_so():  # p
             await rt.decide(before.id, "approve", by=DORA, seen=before.version)
         assert refused.value.code == "approval.late"
         assert (await rt.run(asks_for(200, sent), id="r")).code == "approval_needed" and not sent
+
+
+@pytest.mark.parametrize("choice", ["approve", "deny"])
+async def test_an_answer_that_came_while_its_call_passed_without_one_is_told_so(choice: Any):  # proves: APR-2, LOG-2
+    sent, store = list[int](), Moving(MemoryStore())
+    contract = remit.Contract(version="1", resume="anyone")
+
+    @remit.effect
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        sent.append(order["amount"])
+        return "paid"
+
+    @remit.flow(contract=contract)
+    async def buy(run: remit.Run) -> None:
+        await run.effect(pay, {"amount": 4500})
+        await run.approve("terms", {"days": 30}, roles={"director"}, within=timedelta(hours=1))
+
+    async with remit.open(cast(Store, store)) as rt:
+        await staffed(rt)
+        asks = {"pay": {"roles": ["director"], "within": "4h"}}
+        await rt.set_policy({"version": "1", "approvals": asks}, by=ROOT)
+        await rt.run(buy, id="r")
+        await rt.set_policy({"version": "2"}, by=ROOT)
+
+        async def turn() -> None:
+            await rt.run(buy, id="r")
+
+        before = await asked(rt)
+        store.meanwhile = turn
+        with pytest.raises(ApprovalRefused) as refused:
+            await rt.decide(before.id, choice, by=DORA, seen=before.version)
+        assert refused.value.code == "approval.late" and "pay had passed without it" in refused.value.message
+        assert sent == [4500]
 
 
 async def test_who_decides_while_others_act_is_not_told_that_the_directory_was_cut(

@@ -8,7 +8,8 @@ an entry that says so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -17,6 +18,7 @@ from remit.authority.difference import Change, Difference, difference
 from remit.authority.directory import Authority
 from remit.authority.rules import evidence_until, immaterial_of, rules_for
 from remit.authority.seniors import is_nobody_left
+from remit.canonical import encode
 from remit.engine.people.earlier import Earlier, answered_elsewhere, answered_last, earlier_of
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
@@ -60,7 +62,8 @@ class Ask:
     difference: from that one; both None at the first time. elsewhere: the newest one of another call of this effect (or
     with this name, of a question of the flow's own) about the same matter that somebody answered, None where there is
     none. void: why the question directly before does not hold. roles: one of each group is needed.
-    asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown; for `decide`.
+    asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown, what it tells of
+    other answers as well; for `decide`.
     state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
     `run_ended` where the run ended first. voided: of a void one, why it holds no longer. later: id of the newest
     question of this call, "" where that is this one. decided_by: who answered, "" while nobody did. choice: what they
@@ -148,6 +151,13 @@ def standing(view: RunView, ask: AskView, now: int) -> Standing:
     return "over" if is_over else ask.state
 
 
+def version_of(view: RunView, ask: AskView) -> str:
+    """Names what a person is shown: the question, and what its page tells of other answers, as they come."""
+    elsewhere = answered_elsewhere(view, ask, _immaterial(view, ask))
+    told = [earlier_of(view, each) for each in (answered_last(view, ask), elsewhere) if each is not None]
+    return sha256(encode([ask.hash, *map(astuple, told)])).hexdigest() if told else ask.hash
+
+
 def is_policy_moved(ask: AskView, authority: Authority) -> bool:
     """Whether the policy was set since: of a question that stands, no yes counts then, whatever the policy says."""
     return ask.asked.bound.policy_set != authority.policy_set
@@ -158,7 +168,7 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
     asked, boundary, opened = ask.asked, view.boundary, view.opened
     judged = judged_of(view, ask)
     needs = judged.question.needs if judged is not None else []
-    immaterial, state = immaterial_of(needs), standing(view, ask, now)
+    immaterial, state = _immaterial(view, ask), standing(view, ask, now)
     before, later = boundary.asks.get(asked.instead_of), boundary.last_ask_of(asked.call)
     elsewhere = answered_elsewhere(view, ask, immaterial)
     earlier = answered_last(view, ask) or elsewhere or before
@@ -181,7 +191,7 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         asked_at=ask.at,
         until=asked.until,
         findings=tuple(judged.verdict.findings) if judged is not None else (),
-        version=ask.hash,
+        version=version_of(view, ask),
         state=state,
         voided=tuple(ask.voided),
         later=later.asked.ask if later is not None and later is not ask else "",
@@ -214,6 +224,11 @@ def _absent(ask_id: str) -> ApprovalRefused:
 
 def judged_of(view: RunView, ask: AskView) -> GateJudged | None:
     return view.boundary.asked_for.get(ask.asked.ask)
+
+
+def _immaterial(view: RunView, ask: AskView) -> list[str]:
+    judged = judged_of(view, ask)
+    return immaterial_of(judged.question.needs if judged is not None else [])
 
 
 def may_alone(needs: Sequence[Need]) -> bool:

@@ -13,7 +13,7 @@ import shlex
 from remit.authority.answers import is_high
 from remit.authority.directory import Authority
 from remit.authority.seniors import seniors
-from remit.engine.people.asks import Ask, Choice, ask_in, judged_of, may_alone, row_of, shown
+from remit.engine.people.asks import Ask, Choice, ask_in, judged_of, may_alone, row_of, shown, version_of
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, find
 from remit.engine.process.host import Host
@@ -31,7 +31,8 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
 
     seen: the version of the question as it was shown. Raises ApprovalRefused: `approval.absent`, `.decided`, `.used`,
     `.void`, `.stale`, `.expired`, `.decider`, `.disabled`, `.role`, `.role_new`, `.self`: nothing was written.
-    `.late`: the question became void while the answer was on its way, so that a yes, which was written, does not count.
+    `.late`: the question became void while the answer was on its way, so that it was written and does not count: a yes
+    in any case, a no where its call had passed, or is asked about something else.
     """
     row = await row_of(host, ask_id)
 
@@ -54,13 +55,24 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
     await post(host, row.run, by=by, write=write, is_fenced=True)
     found = await find(host, row.run)  # whoever holds the run may have been faster
     ask = ask_in(found, ask_id)
-    if choice == "approve" and ask.voided:
+    if ask.voided and not _counts(found.view, ask, choice):
+        effect = found.view.boundary.effects.get(ask.asked.call)
+        passed = effect is not None and effect.state != "did_not_happen"
+        done = f"; {ask.asked.call} had passed without it" if passed else ""
         raise ApprovalRefused(
-            f"The question became void while the answer came ({', '.join(ask.voided)}): it does not count.",
+            f"The question became void while the answer came ({', '.join(ask.voided)}): it does not count{done}.",
             code="approval.late",
-            hint="Look at `remit inbox` for what is asked now.",
+            hint="See `remit effects RUN` for what was done, and `remit inbox` for what is asked now.",
         )
     return shown(found.view, ask, host.clock.latest(), host.standing.authority)
+
+
+def _counts(view: RunView, ask: AskView, choice: Choice) -> bool:
+    """Whether the answer to a question that is void counts all the same: a no does, to the matter it was said to."""
+    last, effect = view.boundary.last_ask_of(ask.asked.call), view.boundary.effects.get(ask.asked.call)
+    if choice == "approve" or (effect is not None and effect.state != "did_not_happen"):
+        return False
+    return last is not None and view.boundary.denied(ask.asked.call, last.asked.bound) is not None
 
 
 def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
@@ -86,7 +98,7 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
         raise _over(what, denied, code="approval.decided")
     if (wish := found.view.boundary.cancel) is not None:
         raise _over(f"{wish.by} asked for the run's end; nothing was done.", ask, code="approval.void")
-    if seen != ask.hash:
+    if seen != version_of(found.view, ask):
         hint = f"Look at it as it is now, `remit ask {asked.ask}`, and answer that."
         raise ApprovalRefused(
             "What was shown is not what is asked now; nothing was done.", code="approval.stale", hint=hint

@@ -13,7 +13,7 @@ from typing import Literal
 
 from remit.authority.rules import is_same_matter
 from remit.engine.process.outcome import detail_of
-from remit.facts.calls import AskView, EffectState
+from remit.facts.calls import AskView, EffectState, EffectView
 from remit.facts.kinds import EffectRefused
 from remit.facts.view import RunView
 
@@ -27,7 +27,8 @@ class Earlier:
     ask: its id. by, choice, reason: who said what and why, "" where nobody did. call: for which call of the run it was
     asked. became: of an answer, what it came to: `ok`, `failed`, `did_not_happen` or `in_doubt` as the call stands that
     it let pass; `used` for a question of the flow's own; `refused` where the call was; `void` where it held no longer
-    before any of that; "" while it stands.
+    before any of that; "" while it stands. call_state: how the call stands with this very request, whoever let it pass;
+    "" where it was never sent.
     """
 
     ask: str
@@ -36,15 +37,22 @@ class Earlier:
     call: str
     became: Became
     reason: str
+    call_state: EffectState | Literal[""] = ""
+
+    @property
+    def is_made(self) -> bool:
+        """Whether what was asked for is done, or may be."""
+        return self.became == "used" or self.call_state in ("ok", "in_doubt")
 
 
 def earlier_of(view: RunView, ask: AskView) -> Earlier:
     """An earlier question as it is told."""
     decided = ask.decided
+    state = _state(view, ask)
     if decided is None:
-        return Earlier(ask.asked.ask, "", "", ask.asked.call, "", "")
+        return Earlier(ask.asked.ask, "", "", ask.asked.call, "", "", state)
     became, reason = _became(view, ask), detail_of(decided.reason)
-    return Earlier(ask.asked.ask, decided.by, ask.choice, ask.asked.call, became, reason)
+    return Earlier(ask.asked.ask, decided.by, ask.choice, ask.asked.call, became, reason, state)
 
 
 def answered_last(view: RunView, ask: AskView) -> AskView | None:
@@ -70,7 +78,7 @@ def answered_elsewhere(view: RunView, ask: AskView, immaterial: Sequence[str]) -
         and _came_before(other, ask)
         and is_same_matter(other.request, ask.request, immaterial)
     ]
-    made = (other for other in found if _became(view, other) in ("ok", "in_doubt", "used"))
+    made = (other for other in found if earlier_of(view, other).is_made)
     return next(made, found[0] if found else None)
 
 
@@ -88,10 +96,20 @@ def _came_before(other: AskView, ask: AskView) -> bool:
     return ask.decided is not None and other.decided.at < ask.decided.at
 
 
+def _state(view: RunView, ask: AskView) -> EffectState | Literal[""]:
+    effect = view.boundary.effects.get(ask.asked.call)
+    return effect.state if effect is not None and (_let_pass(effect, ask) or effect.request == ask.request) else ""
+
+
+def _let_pass(effect: EffectView, ask: AskView) -> bool:
+    """Whether this answer let a sending of the call pass: the last one, or one before it that may have landed."""
+    return effect.intended.ask == ask.asked.ask or bool(ask.used_by)
+
+
 def _became(view: RunView, ask: AskView) -> Became:
     call = ask.asked.call
     effect, recorded = view.boundary.effects.get(call), view.calls.get(call)
-    if effect is not None and effect.intended.ask == ask.asked.ask:
+    if effect is not None and _let_pass(effect, ask):
         return effect.state
     refused = recorded.fact if recorded is not None and isinstance(recorded.fact, EffectRefused) else None
     if refused is not None and (refused.ask == ask.asked.ask or (not refused.ask and ask.stands)):

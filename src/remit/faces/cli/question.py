@@ -167,7 +167,9 @@ def _told(ask: Ask, earlier: Earlier | None) -> str:
     said = _said(earlier)
     if earlier is None or not said or not _is_of_another(ask, earlier):
         return said
-    return f"{said} to {_name(earlier.call)}{_BECAME.get((earlier.choice, earlier.became), '')}"
+    became = _BECAME.get((earlier.choice, earlier.became), "")
+    anyhow = "" if earlier.became == earlier.call_state else _ANYHOW.get(earlier.call_state, "")
+    return f"{said} to {_name(earlier.call)}{became}{anyhow}"
 
 
 def _name(call: str) -> str:
@@ -186,6 +188,12 @@ _BECAME = {
     ("approve", "void"): ", and that yes was void before it was used",
     ("approve", "used"): ", which the flow was told",
     ("approve", ""): ", and that yes is not used yet",
+}
+# The call with the very same request, where it was not this answer that let it pass.
+_ANYHOW = {
+    "ok": "; it was done without that",
+    "failed": "; it was sent without that, and the other side declined",
+    "in_doubt": "; it was sent without that, and nobody knows whether it happened",
 }
 
 
