@@ -16,7 +16,7 @@ from remit.authority import difference as difference_module
 from remit.authority import suspicious as suspicious_module
 from remit.authority.difference import Change, Difference, difference, shown_digest
 from remit.authority.leaves import leaves_of, path_text, value_of
-from remit.authority.suspicious import suspicious
+from remit.authority.suspicious import at_home, suspicious
 from remit.facts.judgement import Bound
 
 encode = msgspec.json.Encoder(order="sorted").encode
@@ -228,7 +228,24 @@ def test_a_character_that_deceives_is_found_and_named(text: str, code: str, tric
 
 def test_a_word_that_only_passes_for_a_latin_one_is_found_beside_latin_words():  # proves: APR-5
     assert [found.position for found in suspicious("pay \u0441\u043e\u0440 now")] == [4, 5, 6]
-    assert suspicious("\u0441\u043e\u0440") == []
+    assert suspicious("\u0441\u043e\u0440", at_home(["\u0441\u043e\u0440", "\u0436\u0434\u0438"])) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "codes"),
+    [
+        ("\u0410\u0421\u041c\u0415", ["U+0410", "U+0421", "U+041C", "U+0415"]),
+        ("\u0410\u0421\u041c\u0415-24", ["U+0410", "U+0421", "U+041C", "U+0415"]),
+        ("\ua4ee\ua4da\ua4df\ua4f0", ["U+A4EE", "U+A4DA", "U+A4DF", "U+A4F0"]),
+        ("Goo\u0261le", ["U+0261"]),
+        ("F\u0131delity", ["U+0131"]),
+        ("GB29 1\u066c000", ["U+066C"]),
+        ("1\u201a000", ["U+201A"]),
+    ],
+)
+def test_a_word_or_number_that_passes_for_another_is_found_also_alone(text: str, codes: list[str]):  # proves: APR-5
+    assert [found.code for found in suspicious(text)] == codes
+    assert [found.code for found in suspicious(text, at_home(["payee", "ACME", text]))] == codes
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,8 +21,19 @@ _ALLOWED_CONTROLS = frozenset("\t\n")
 _WORD = re.compile(r"[^\W\d_]+")
 # Scripts that have letters of the very shape of Latin ones.
 _CONFUSABLE = frozenset({"LATIN", "CYRILLIC", "GREEK", "COPTIC", "ARMENIAN", "CHEROKEE", "LISU", "DESERET"})
-# Letters of Cyrillic and Greek that are drawn like a Latin one: a word of these alone can pass for a Latin word.
-_TWINS = frozenset("аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԌԚԜΑΒΕΖΗΙΚΜΝΟΡΤΥΧονρυ")
+# Letters of other scripts that are drawn like a Latin one: a word of these alone can pass for a Latin word.
+_TWINS = frozenset(
+    "аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԌԚԜ"  # Cyrillic
+    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικονρυχ"  # Greek
+    "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"  # Lisu
+    "ᎠᎡᎢᎥᎪᎫᎬᎳᎷᎻᎽᏀᏃᏎᏏᏒᏔᏙᏚᏞᏟᏢᏦᏧᏴ"  # Cherokee
+    "ⲟⲞⲥⲤⲣⲢⲎⲒⲔⲘⲚⲦⲬ"  # Coptic
+    "օսհոցզյՍՕ"  # Armenian
+)
+# Letters of Latin that are drawn like one of ASCII, and are no letter of a language's with an accent.
+_LATIN_TWINS = re.compile("[\u0131\u0237\u0184\u0185\u01bd\u0250-\u02af\u1d00-\u1dbf\ua730\ua731]")
+_TURKISH = frozenset("ğşĞŞİ")  # whoever writes these writes a dotless i as well
+_BETWEEN_DIGITS = re.compile(r"(?<=\d)[^\w\s](?=\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +46,33 @@ class Suspect:
     trick: Trick
 
 
-def suspicious(text: str) -> list[Suspect]:
-    """What in a text may deceive whoever reads it, in order.
+def at_home(texts: Iterable[str]) -> frozenset[str]:
+    """Scripts in which somebody writes: these texts have a letter of theirs that is not drawn like a Latin one.
+
+    >>> sorted(at_home(["\u0436", "\u0441\u043e\u0440", "pay"]))
+    ['CYRILLIC', 'LATIN']
+    """
+    letters = {letter for text in texts if not text.isascii() for letter in text if letter.isalpha()}
+    return frozenset({"LATIN"} | {_script(letter) for letter in letters - _TWINS})
+
+
+def suspicious(text: str, home: frozenset[str] = frozenset()) -> list[Suspect]:
+    """What in a text may deceive whoever reads it, in order. home: scripts that the document around it is written in.
 
     direction: turns the direction of writing. invisible: takes no place. tag: unseen copies of ASCII. control,
-    space: other than tab, new line and blank. digit: a digit that is not 0 to 9. look-alike: a letter of another
-    script than its word has, or of a form that stands for an ASCII letter. mark: drawn over what is no letter.
+    space: other than tab, new line and blank. digit: a digit that is not 0 to 9, or a sign between two digits that is
+    not of ASCII. look-alike: a letter of another script than its word has, or of a form that stands for an ASCII
+    letter; all of a word that only passes for a Latin one. mark: drawn over what is no letter.
 
     >>> [(suspect.code, suspect.trick) for suspect in suspicious("pay 5\\u202e00 to P\\u0430t")]
     [('U+202E', 'direction'), ('U+0430', 'look-alike')]
     """
     if text.isascii() and text.isprintable():
         return []
-    found = {position: trick for position, trick in _look_alikes(text)}
+    found = {position: trick for position, trick in _look_alikes(text, home)}
+    for sign in _BETWEEN_DIGITS.finditer(text):
+        if not sign[0].isascii() and unicodedata.category(sign[0]) in ("Pf", "Pi", "Po", "Ps", "Sk"):
+            found[sign.start()] = "digit"
     before = " "
     for position, character in enumerate(text):
         trick = _trick(character, before)
@@ -83,9 +108,17 @@ def _trick(character: str, before: str) -> Trick | None:
     return "look-alike" if folded.isascii() and folded.isalnum() else None
 
 
-def _look_alikes(text: str) -> Iterator[tuple[int, Trick]]:
-    """Letters of words that mix scripts, but those of the word's first; and words that only pass for Latin ones."""
+def _look_alikes(text: str, home: frozenset[str]) -> Iterator[tuple[int, Trick]]:
+    """Letters of words that mix scripts, but those of the word's first; and words that only pass for Latin ones.
+
+    Such a word is one beside Latin words, and wherever nobody writes in its script.
+    """
     has_latin = any("a" <= character <= "z" or "A" <= character <= "Z" for character in text)
+    home = home or at_home([text])
+    is_turkish = not _TURKISH.isdisjoint(text)
+    for letter in _LATIN_TWINS.finditer(text):
+        if not is_turkish or letter[0] != "\u0131":
+            yield letter.start(), "look-alike"
     for word in _WORD.finditer(text):
         letters = word[0]
         if letters.isascii():
@@ -93,7 +126,8 @@ def _look_alikes(text: str) -> Iterator[tuple[int, Trick]]:
         scripts = [_script(letter) for letter in letters]
         mixed = set(scripts) & _CONFUSABLE
         own = "LATIN" if "LATIN" in mixed else scripts[0]
-        passes = has_latin and "LATIN" not in mixed and all(letter in _TWINS for letter in letters)
+        is_foreign = has_latin or home.isdisjoint(scripts)
+        passes = is_foreign and "LATIN" not in mixed and all(letter in _TWINS for letter in letters)
         for offset, script in enumerate(scripts):
             if (len(mixed) > 1 and script in mixed and script != own) or passes:
                 yield word.start() + offset, "look-alike"
