@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -371,9 +371,10 @@ async def test_a_fact_from_the_future_is_refused(storage: Storage):  # proves: G
         return await run.effect(desk.pay, 1)
 
     async with storage.open(clock=clock) as rt:
-        for ahead in (timedelta(seconds=6), timedelta(days=3650)):
+        last = datetime.max.replace(tzinfo=timezone(-HOUR))
+        for moment in (START + timedelta(seconds=6), START + timedelta(days=3650), last):
             with pytest.raises(remit.CallRefused) as refused:
-                await rt.run(desk.flow(purchase), START + ahead, id=f"{ahead}")
+                await rt.run(desk.flow(purchase), moment, id=f"{moment}")
             assert refused.value.code == "evidence.as_of"
     assert desk.paid == []
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from remit.engine.process.reserved import TRIES
 from remit.store.memory import MemoryStore
 from remit.store.rows import Peek
 from tests.spec.conftest import Storage
-from tests.support.office import DANA, DORA, RUN, Office, staffed
+from tests.support.office import DANA, DORA, ROOT, RUN, Office, staffed
 from tests.support.till import Till, paying
 
 
@@ -64,3 +66,25 @@ async def test_however_many_post_to_one_run_at_once_each_is_heard(database: Stor
         await asyncio.gather(*wishes)
         assert len((await rt.read("r")).post) == many
         assert await rt.verify("r") is None
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda rt: rt.grant(DORA, "director", by=ROOT, reason=None),
+        lambda rt: rt.set_policy({"version": "1"}, by=ROOT, reason=5),
+        lambda rt: rt.cancel("r", by=ROOT, reason=b"why"),
+        lambda rt: rt.resolve("r", "pay", "ok", by=DORA, evidence=None),
+    ],
+)
+async def test_a_reason_that_is_no_text_is_refused(say: Any):  # proves: LOG-10
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+    async def wait(run: remit.Run) -> None:
+        await run.approve("terms", {"days": 30}, roles={"director"}, within=timedelta(hours=1))
+
+    async with remit.open("memory:") as rt:
+        await rt.run(wait, id="r")
+        with pytest.raises(remit.Refused) as refused:
+            await say(rt)
+        assert refused.value.code == "words.text"
+        assert (await rt.show("r")).row.status == "waiting"

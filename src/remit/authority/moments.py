@@ -32,4 +32,4 @@ def dated(at: int) -> str:
 
 def microseconds_of(moment: datetime) -> int:
     """The same back, of any aware datetime."""
-    return (moment.astimezone(UTC) - _EPOCH) // MICROSECOND
+    return (moment - _EPOCH) // MICROSECOND  # and not by way of UTC, in which the last hours of 9999 are no date

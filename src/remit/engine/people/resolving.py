@@ -20,6 +20,7 @@ from remit.authority.witness import counts, objection
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, find, is_worked_at
 from remit.engine.process.host import Host
+from remit.engine.process.outcome import check_words
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
 from remit.facts.calls import EffectView
@@ -54,6 +55,7 @@ async def resolve(
     they looked after was not said), `doubt.evidence`, `doubt.decider`, `doubt.self`, `doubt.role`; ValueRefused:
     nothing was written.
     """
+    check_words(evidence)
     if not evidence.strip():
         raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
     _check_outcome(call, state, outcome)

@@ -6,12 +6,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from remit.errors import RunUnfinished
+from remit.errors import Refused, RunUnfinished
 from remit.facts.machine import Status
 from remit.facts.value import Codec, codec_for
 from remit.facts.view import RunView
 
 _detail = codec_for(dict[str, str])
+
+
+def check_words(words: object) -> None:
+    """Raises Refused `words.text` where a reason, or what somebody found out, is no text."""
+    if not isinstance(words, str):
+        what = f"A reason is text, and not {type(words).__name__}; nothing was done."
+        raise Refused(what, code="words.text", hint='Say it in words; "" where there is nothing to say.')
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,10 @@ def detail_of(value: bytes | None) -> str:
 
 
 def detail(text: str) -> bytes:
-    """The value bytes of words that stand beside a code; lone surrogates are escaped, so that they can be stored."""
+    """The value bytes of words that stand beside a code; lone surrogates are escaped, so that they can be stored.
+
+    Raises Refused `words.text` for what is no text.
+    """
+    check_words(text)
     data, _ = _detail.write({"detail": text.encode("utf-8", "backslashreplace").decode()})
     return data
