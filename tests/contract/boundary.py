@@ -24,7 +24,7 @@ from remit.store.marks import Announce, CloseAsk, Fence, FreeKey, Ground, Mark, 
 from remit.store.protocol import Store
 from remit.store.rows import AskFilter, KeyRow, OutboxRow
 from remit.store.tables import INLINE_BYTES_MAX
-from remit.store.units import Unit
+from remit.store.units import Overlay, Unit
 from tests.contract.suite import row_of
 from tests.support.journal import TENANT, Hand, fence_of, open_held, open_run, opening, read_stored, read_view
 
@@ -159,7 +159,7 @@ class BoundaryContract:
         elif spoil == "set aside":
             incidents = Hand(store, await open_run(store, INCIDENTS, worker=None, flow=INCIDENTS))
             set_aside = incidents.seal(SignalSent(), value=b"1")
-            await store.append(incidents.unit(set_aside, quarantine=(ground.run_key, True)))
+            await store.append(incidents.unit(set_aside, quarantine=Overlay(ground.run_key, is_set=True)))
         else:
             ground = replace(ground, run_key=999_999)
         assert await opened(store, "po-1", ground) == "authority"

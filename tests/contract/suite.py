@@ -10,20 +10,23 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
+import msgspec
 import pytest
 
 from remit.clock import Clock
-from remit.errors import LeaseLost, StoreClosed
+from remit.errors import LeaseLost, Moved, StoreClosed
+from remit.facts import chain
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import INCIDENTS
 from remit.store.protocol import Renewer, Store
 from remit.store.rows import AskFilter, RunFilter, RunRow, WorkerRow
 from remit.store.tables import INLINE_BYTES_MAX
-from remit.store.units import Claim, Move, Renewal, Unit
+from remit.store.units import Claim, Ended, Move, Overlay, Renewal, Unit
 from tests.support.clock import MovedClock
 from tests.support.journal import (
     INPUT,
@@ -31,6 +34,7 @@ from tests.support.journal import (
     TENANT,
     WORKER,
     Hand,
+    identity_of,
     open_held,
     open_run,
     opening,
@@ -447,12 +451,86 @@ class StoreContract:
 
     async def test_an_incident_that_came_too_late_sets_nobody_aside(self, store):  # proves: LOG-3
         hand = await open_held(store, "po-1")
+        other = await open_held(store, "po-2")
         first = await open_incidents(store)
         late = Hand(store, await row_of(store, INCIDENTS))
-        await store.append(incident(first, hand.row, is_set=False))
-        with pytest.raises(LeaseLost):
-            await store.append(incident(late, hand.row, is_set=True))
+        await store.append(incident(first, other.row, is_set=True))
+        for unit in (incident(late, hand.row, is_set=True), incident(late, hand.row, is_set=False)):
+            with pytest.raises(LeaseLost):
+                await store.append(unit)
         assert not (await row_of(store, "po-1")).quarantined
+
+    async def test_an_incident_says_where_the_run_ends_in_its_own_commit(self, store):  # proves: LOG-3
+        """Its row was read before, and whoever holds the run went on until the commit."""
+        hand = await open_held(store, "po-1")
+        unit = telling(await open_incidents(store), hand.row)
+        await store.append(hand.step())
+        await store.append(Hand(store, await row_of(store, "po-1"), lane="post").signal())
+        await store.append(unit)
+        told, row = await told_last(store), await row_of(store, "po-1")
+        assert (told.main, told.post) == (row.seq, row.post_seq) == (3, 1)
+        own = await read_stored(store, (await row_of(store, INCIDENTS)).run_key)
+        heads = chain.Heads(own.row.head, own.row.seq, own.row.post_head, own.row.post_seq)
+        chain.verify(identity_of(store, own.row), heads, own.main, own.post)
+
+    @pytest.mark.parametrize("place", range(4))
+    async def test_what_is_written_beside_an_incident_is_counted_or_refused(self, store, place):  # proves: LOG-3
+        """One batch has them all: nothing of a run stands behind where its incident says that it ended."""
+        hand, other = await open_held(store, "po-1"), await open_held(store, "po-2")
+        post = Hand(store, await row_of(store, "po-1"), lane="post")
+        units = [hand.step(), other.step(), post.signal()]
+        units.insert(place, telling(await open_incidents(store), hand.row))
+        written = await asyncio.gather(*(is_written(store, unit) for unit in units))
+        assert written[place] and written[units.index(next(u for u in units if u.run_key == other.row.run_key))]
+        told, row = await told_last(store), await row_of(store, "po-1")
+        assert (told.main, told.post) == (row.seq, row.post_seq)
+        assert not await is_written(store, Hand(store, row).step())
+        stored = await read_stored(store, row.run_key)
+        assert (len(stored.main), len(stored.post)) == (told.main, told.post)
+
+    async def test_a_worker_that_goes_on_writes_nothing_behind_the_incident(self, store):  # proves: LOG-3, OWN-3
+        hand, incidents = await open_held(store, "po-1"), await open_incidents(store)
+
+        async def work() -> None:
+            with pytest.raises(LeaseLost):
+                for _ in range(2_000):
+                    await store.append(hand.step())
+
+        worker = asyncio.create_task(work())
+        while (await row_of(store, "po-1")).seq < 5:
+            await asyncio.sleep(0)
+        await store.append(telling(incidents, hand.row))
+        await worker
+        told, row = await told_last(store), await row_of(store, "po-1")
+        assert told.main == row.seq == len((await read_stored(store, row.run_key)).main) > 4
+
+    async def test_a_quarantine_is_laid_once_and_lifted_as_it_was_verified(self, store):  # proves: LOG-3
+        """Of two who come upon a run the second would say where it ends by then, which a restore makes less."""
+        row, incidents = (await open_held(store, "po-1")).row, await open_incidents(store)
+        gone = replace(row, run_key=999_999)
+        row = await row_of(store, "po-1")
+
+        async def moved(overlay: Overlay) -> bool:
+            hand = Hand(store, await row_of(store, INCIDENTS))
+            unit = incident(hand, row, is_set=overlay.is_set)
+            unit.quarantine = overlay
+            try:
+                await store.append(unit)
+            except Moved as why:
+                assert why.what == "quarantine"
+                return True
+            return False
+
+        assert await moved(Overlay(gone.run_key, is_set=True))
+        assert await moved(Overlay(row.run_key, is_set=False))
+        assert not await moved(Overlay(row.run_key, is_set=True))
+        assert await moved(Overlay(row.run_key, is_set=True))
+        for ends in ((b"\1" * 32, row.post_head), (row.head, b"\1" * 32)):
+            assert await moved(Overlay(row.run_key, is_set=False, ends=ends))
+            assert (await row_of(store, "po-1")).quarantined
+        assert not await moved(Overlay(row.run_key, is_set=False, ends=(row.head, row.post_head)))
+        assert not (await row_of(store, "po-1")).quarantined
+        assert (await row_of(store, INCIDENTS)).seq == 3 and incidents.row.seq == 1
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -643,7 +721,27 @@ def incident(incidents: Hand, row: RunRow, *, is_set: bool) -> Unit:
         else QuarantineLifted(gen=row.gen, run=row.run)
     )
     entry = incidents.seal(fact, value=b'{"detail":"why"}')
-    return incidents.unit(entry, quarantine=(row.run_key, is_set))
+    return incidents.unit(entry, quarantine=Overlay(row.run_key, is_set=is_set))
+
+
+def telling(incidents: Hand, row: RunRow) -> Unit:
+    """An incident that says where the run ends, by its row in that very commit."""
+    head, seq = incidents.pen.head, incidents.pen.seq
+
+    def tell(run: Ended) -> Unit:
+        incidents.pen.head, incidents.pen.seq = head, seq
+        fact = RunQuarantined(code="chain.hash", gen=row.gen, main=run.seq, post=run.post_seq, run=row.run)
+        return incidents.unit(incidents.seal(fact, value=b'{"detail":"why"}'))
+
+    unit = tell(row)
+    unit.quarantine = Overlay(row.run_key, is_set=True, tell=tell)
+    return unit
+
+
+async def told_last(store: Store) -> RunQuarantined:
+    """The newest incident."""
+    entries = (await read_stored(store, (await row_of(store, INCIDENTS)).run_key)).main
+    return msgspec.json.decode(entries[-1].body, type=RunQuarantined)
 
 
 class Rivals:

@@ -6,8 +6,9 @@ earlier goes on only when an operator says that they found out outside what the 
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -15,8 +16,12 @@ import pytest
 
 import remit
 from remit.canonical import INTEGER_MAX
+from remit.engine.process import admit, incidents, reserved
+from remit.engine.process.host import Host
+from remit.errors import Moved
 from remit.facts.kinds import QuarantineLifted, RunQuarantined
 from remit.facts.names import INCIDENTS
+from remit.store.rows import RunRow, Stored
 from tests.attack.siege import noted_in, post
 from tests.spec.conftest import Storage
 from tests.support.till import OPEN, Order, Till
@@ -180,6 +185,117 @@ async def test_only_the_newest_incident_says_where_a_run_ended(lasting: Storage)
     async with lasting.open() as rt:
         await lift(rt)
         assert (await rt.why("r")).status == "waiting"
+
+
+async def test_what_a_worker_did_until_its_run_was_set_aside_is_not_left_out(
+    lasting: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: LOG-3, OWN-3
+    """Somebody comes upon it while it is paying: it pays on until the commit that sets it aside, and not behind."""
+    paid: list[int] = []
+    begun = asyncio.Event()
+
+    @remit.effect
+    async def pay(number: int, *, key: str) -> int:
+        paid.append(number)
+        begun.set()
+        return number
+
+    @remit.flow(contract=OPEN)
+    async def pay_all(run: remit.Run) -> None:
+        for number in range(1_000):
+            await run.effect(pay, number)
+
+    read: list[int] = []
+    write = reserved.append_behind
+
+    async def later(host: Host, journal: str, make: Any) -> None:
+        read.append(len(paid))
+        while len(paid) < read[0] + 5:
+            await asyncio.sleep(0)
+        await write(host, journal, make)
+
+    def is_wrong(origin: str, stored: Stored) -> Any:
+        raise remit.Tampered("A byte of it rots.", code="chain.hash", run="r")
+
+    async with lasting.open() as rt:
+        worker = asyncio.create_task(rt.run(pay_all, id="r"))
+        await begun.wait()
+        with monkeypatch.context() as patched:
+            patched.setattr(admit, "verify", is_wrong)
+            patched.setattr(incidents, "append_behind", later)
+            with pytest.raises(remit.Tampered):
+                await rt.show("r")
+        with pytest.raises(remit.LeaseLost):
+            await worker
+        (found,), row = await noted_in(rt), (await rt.read("r")).row
+        assert isinstance(found, RunQuarantined) and (found.main, found.post) == (row.seq, row.post_seq)
+        assert read[0] + 5 <= len(paid) < 1_000
+        await lift(rt)
+        done = [effect.request for effect in await rt.effects("r")]
+        assert done[: len(paid)] == paid, "nothing was paid that the journal lacks"
+
+
+async def test_a_run_that_is_set_aside_twice_lacks_what_it_lacked_the_first_time(lasting: Storage):  # proves: LOG-3
+    """A backup's row clears the overlay; its bytes are wrong as well, and it is set aside where it ends by then."""
+    shop, backup = await paid_after_the_backup(lasting)
+    await shop.set_aside(await shop.kept())
+    await shop.set_aside(backup)
+    await shop.restore(backup)
+    async with lasting.open() as rt:
+        first, second = await noted_in(rt)
+        assert isinstance(first, RunQuarantined) and isinstance(second, RunQuarantined) and second.main < first.main
+        assert (await rt.why("r")).missing
+        with pytest.raises(remit.Refused) as refused:
+            await lift(rt)
+    assert refused.value.code == "lift.shorter"
+
+
+async def test_of_two_who_come_upon_a_run_one_sets_it_aside(lasting: Storage):  # proves: LOG-3
+    """The slower one would say where it ends by then, and a restore may have made that less."""
+    shop, backup = await paid_after_the_backup(lasting)
+    whole = await shop.kept()
+    await shop.set_aside(whole)
+    await shop.restore(backup)
+    async with lasting.open() as rt:
+        row = (await rt.read("r")).row
+        await incidents.quarantine(rt._ready(), row, remit.Tampered("A byte of it rots.", code="chain.hash", run="r"))
+        (found,) = await noted_in(rt)
+        assert isinstance(found, RunQuarantined) and found.main == whole.row["seq"]
+
+
+@pytest.mark.parametrize("meanwhile", ["lifted", "other bytes"])
+async def test_a_lift_is_of_the_bytes_that_were_verified(
+    lasting: Storage, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+):  # proves: LOG-3
+    shop, _ = await paid_after_the_backup(lasting)
+    whole = await shop.kept()
+    await shop.set_aside(whole)
+    await shop.restore(whole)
+    write, refused = incidents.lift, list[str]()
+
+    async def later(host: Host, row: RunRow, **told: Any) -> None:
+        """What comes between the look at a run and its lift."""
+        if not refused and meanwhile == "lifted":
+            await write(host, row, **told)
+        elif not refused:
+            row = replace(row, head=b"\1" * 32)
+        try:
+            await write(host, row, **told)
+        except Moved as moved:
+            refused.append(moved.what)
+            raise
+
+    monkeypatch.setattr(incidents, "lift", later)
+    async with lasting.open() as rt:
+        if meanwhile == "lifted":
+            with pytest.raises(remit.Refused) as told:
+                await lift(rt)
+            assert told.value.code == "run.not_quarantined"
+        else:
+            await lift(rt)
+        assert refused == ["quarantine"]
+        assert [type(each) for each in await noted_in(rt)] == [RunQuarantined, QuarantineLifted]
+        assert not (await rt.read("r")).row.quarantined
 
 
 async def test_incidents_that_do_not_verify_keep_nobody_who_found_out(lasting: Storage):  # proves: LOG-3

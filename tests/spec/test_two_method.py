@@ -14,7 +14,7 @@ from remit.errors import LeaseLost, LoadError, Refused, SaveError, StoreRefused,
 from remit.facts.kinds import RunQuarantined
 from remit.facts.names import INCIDENTS
 from remit.store.two_method import TwoMethodStore
-from remit.store.units import Claim, Renewal
+from remit.store.units import Claim, Overlay, Renewal
 from tests.support.clock import MovedClock
 from tests.support.journal import (
     LEASE_MS,
@@ -422,7 +422,7 @@ async def test_journals_of_remits_own_are_not_given_to_the_keeper():  # proves: 
     incidents = Hand(store, await open_run(store, INCIDENTS, worker=None, flow=INCIDENTS))
 
     entry = incidents.seal(RunQuarantined(code="chain.hash", gen=1, run="po-1"), value=b'{"detail":"why"}')
-    await store.append(incidents.unit(entry, quarantine=(row.run_key, True)))
+    await store.append(incidents.unit(entry, quarantine=Overlay(row.run_key, is_set=True)))
     assert (await found(store)).quarantined
     assert len((await read_stored(store, incidents.row.run_key)).main) == 2
     await store.close()

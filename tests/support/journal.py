@@ -16,7 +16,7 @@ from remit.facts.rules import ContractPin
 from remit.store.marks import Fence, Ground
 from remit.store.protocol import Store
 from remit.store.rows import RunRow, Stored
-from remit.store.units import Move, Opening, Unit
+from remit.store.units import Move, Opening, Overlay, Unit
 
 TENANT = "default"
 FLOW = "purchase"
@@ -99,7 +99,7 @@ class Hand:
         salted = None if value is None else (SALT, value)
         return self.pen.seal(type(fact).__name__, write(fact), at=OPENED_AT, name=name, value=salted)
 
-    def unit(self, *entries: Entry, move: Move | None = None, quarantine: tuple[int, bool] | None = None) -> Unit:
+    def unit(self, *entries: Entry, move: Move | None = None, quarantine: Overlay | None = None) -> Unit:
         """What was sealed last, as one unit."""
         before = bytes.fromhex(HEADER.read(entries[0].header).prev)
         key, pen = self.row.run_key, self.pen

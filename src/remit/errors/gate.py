@@ -40,7 +40,8 @@ class Moved(RemitError):
     """What a commit rests on changed before it came; nothing was written, and it can be judged again.
 
     what: "authority" (directory or policy), "post" (somebody left something for the run), "business" (another run
-    holds the business key), "ceiling" (others used it up), "time" (what was judged is over).
+    holds the business key), "ceiling" (others used it up), "time" (what was judged is over), "quarantine" (a run was
+    set aside or lifted, or its bytes changed).
     """
 
     code = "commit.moved"

@@ -20,7 +20,6 @@ from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.faces.spoken import Spoken, spoken
 from remit.facts.calls import EffectView
-from remit.facts.kinds import RunQuarantined
 from remit.facts.machine import Status
 from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
@@ -287,6 +286,6 @@ def _failures(timeline: Timeline, names: list[str]) -> tuple[Failure, ...]:
 async def _incident(host: Host, row: RunRow) -> tuple[str, str]:
     """What was found when the run was set aside last, and what it lacks now; "" where it never was, or was lifted."""
     found = await incidents.newest(host, row) if row.quarantined else None
-    if found is None or not isinstance(found.fact, RunQuarantined):
+    if found is None:
         return "", ""
-    return f"{found.fact.code}: {detail_of(found.value)}", incidents.missing(row, found)
+    return f"{found.code}: {detail_of(found.detail)}", incidents.missing(row, found)

@@ -15,6 +15,7 @@ import asyncio
 import builtins
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from remit.authority.directory import LOCAL
@@ -31,11 +32,12 @@ from remit.engine.process.admit import Found, Order, check_flow, check_order, fi
 from remit.engine.process.host import WholeClock
 from remit.engine.process.lease import LEASE_MS_DEFAULT
 from remit.engine.process.outcome import Outcome, outcome_of
+from remit.engine.process.reserved import TRIES
 from remit.engine.runs.claim_and_run import claim_and_run
 from remit.engine.runs.dry import Judged, judge_dry
 from remit.engine.runs.rehearsal import Compatibility, rehearse
 from remit.engine.runs.watch import wait_for
-from remit.errors import Refused, Tampered, ValueRefused
+from remit.errors import Moved, Refused, StoreUnavailable, Tampered, ValueRefused
 from remit.faces.explain import QUARANTINED, Explanation, Why, examine_own, explain_now, verified, why
 from remit.faces.opened import twin
 from remit.faces.people import People
@@ -204,12 +206,16 @@ class Runtime(People):
         """
         host = self._ready()
         check_principal(by, "operator")
-        stored = await self.read(id)
-        if not stored.row.quarantined:
-            hint = f"See `remit why {shlex.quote(id)}` for where it stands."
-            raise Refused(f"Run {id!r} is not quarantined; nothing was done.", code="run.not_quarantined", hint=hint)
-        verified(host.store.ledger.origin, stored)
-        await incidents.lift(host, stored.row, by=by, reason=reason, shorter=shorter)
+        for _ in range(TRIES):
+            stored = await self.read(id)
+            if not stored.row.quarantined:
+                hint = f"See `remit why {shlex.quote(id)}` for where it stands."
+                what = f"Run {id!r} is not quarantined; nothing was done."
+                raise Refused(what, code="run.not_quarantined", hint=hint)
+            verified(host.store.ledger.origin, stored)
+            with suppress(Moved):  # it was lifted meanwhile, or other bytes were put there: look again
+                return await incidents.lift(host, stored.row, by=by, reason=reason, shorter=shorter)
+        raise StoreUnavailable(f"Nothing was written: run {id!r} moved {TRIES} times in between.")
 
     async def doctor(self) -> builtins.list[Checkup]:
         """What is right and wrong with the store, and with what stands in it beside the journals. Changes nothing."""

@@ -76,6 +76,7 @@ class Store(Protocol):
     async def append(self, unit: Unit) -> None:
         """Write a unit, durable on return. Units of one run are submitted in order of seq; several may wait at once.
 
+        One that sets a run aside says where that run ends in its own commit, behind which nobody extends it.
         Raises LeaseLost where head, epoch or lease were not as the unit says, Moved where something else that it
         rests on was not: nothing of it was written, other units of the same commit were. Where both are so, LeaseLost.
         Raises CommitUnknown where the answer was lost for good. Who is cancelled meanwhile is told so when it is known

@@ -107,20 +107,18 @@ class Draft:
 
     def append(self, unit: Unit) -> Loss | None:
         """Why the unit is not written, or None; nothing of it is in the draft where there is a reason."""
-        row = self._row(unit.run_key)
+        row, aside = self._row(unit.run_key), unit.quarantine
+        unlaid = None if aside is None else unit.lay(self._row(aside.run_key))
         moved = None if row is None else self._advanced(row, unit)
         if row is None or moved is None:
             return "lease"
-        lost = self._missed(unit, row) or self._mark(unit, row)
+        lost = unlaid or self._missed(unit, row) or self._mark(unit, row)
         if lost is not None:
             return lost
         self.rows[unit.run_key] = moved
         self.added.setdefault((unit.run_key, unit.lane), []).extend(unit.entries)
-        if unit.quarantine is not None:
-            key, flag = unit.quarantine
-            other = self._row(key)
-            if other is not None:
-                self.rows[key] = replace(other, quarantined=flag)
+        if aside is not None and (other := self._row(aside.run_key)) is not None:
+            self.rows[aside.run_key] = replace(other, quarantined=aside.is_set)
         return None
 
     def _advanced(self, row: RunRow, unit: Unit) -> RunRow | None:

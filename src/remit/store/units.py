@@ -1,6 +1,7 @@
 """Units: what a store is asked to write, and why it may refuse.
 
     Unit      entries of one run, written whole or not at all
+    Overlay   a quarantine that is set or cleared with a unit
     Opening   a run that may not exist yet, with its first entry
     Claim     a run that a worker asks to hold
     Renewal   a hold that is to go on
@@ -10,8 +11,9 @@ Each says what must still be so, and is written under that or not at all.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from remit.facts.entry import Entry, Lane
 from remit.store.marks import Condition, Fence, Ground, Mark
@@ -28,7 +30,37 @@ class Move:
 
 
 # Why a unit was not written: head, epoch or lease; or what it rests on moved, and it can be judged again.
-Loss = Literal["lease", "authority", "post", "business", "ceiling"]
+Loss = Literal["lease", "authority", "post", "business", "ceiling", "quarantine"]
+
+
+class Ended(Protocol):
+    """Where a run ends, and whether it is set aside, as the store reads it while nobody else can write."""
+
+    @property
+    def quarantined(self) -> bool: ...
+    @property
+    def head(self) -> bytes: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def post_head(self) -> bytes: ...
+    @property
+    def post_seq(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Overlay:
+    """The quarantine of a run, which a unit sets or clears. It must not be so already.
+
+    ends: heads at which both lanes must still end; None: wherever they do.
+    tell: draws the unit up by where the run ends in that very commit, behind the same head; None where the unit says
+    nothing of it. It may be asked more than once, on any thread, and does nothing else.
+    """
+
+    run_key: int
+    is_set: bool
+    ends: tuple[bytes, bytes] | None = None
+    tell: Callable[[Ended], Unit] | None = None
 
 
 @dataclass(slots=True)
@@ -37,7 +69,7 @@ class Unit:
 
     epoch: of the lease that must still hold; None for lane post and for journals of Remit's own,
     which need no lease and compare the head alone.
-    fence, post_head, and the marks that are conditions: where one fails nothing of the unit is written.
+    quarantine, fence, post_head, and the marks that are conditions: where one fails nothing of the unit is written.
     """
 
     run_key: int
@@ -48,7 +80,7 @@ class Unit:
     entries: list[Entry]
     epoch: int | None
     move: Move | None = None
-    quarantine: tuple[int, bool] | None = None  # run key whose overlay is set or cleared in the same commit
+    quarantine: Overlay | None = None  # of another run, laid in the same commit
     fence: Fence | None = None
     post_head: bytes | None = None  # where lane post must still end
     marks: tuple[Mark, ...] = ()
@@ -56,9 +88,26 @@ class Unit:
     @property
     def is_conditional(self) -> bool:
         """Whether it may be refused although the lease holds. Such a unit is never joined with another."""
-        if self.fence is not None or self.post_head is not None:
+        if self.fence is not None or self.post_head is not None or self.quarantine is not None:
             return True
         return bool(self.marks) and any(isinstance(mark, Condition) for mark in self.marks)
+
+    def lay(self, run: Ended | None) -> Loss | None:
+        """Why its overlay can't be laid on the run as it is, or None: then its entries say where that run ends.
+
+        Asked for each try, while nobody else can write; the run can't move until the commit.
+        """
+        overlay = self.quarantine
+        if overlay is None:
+            return None
+        if run is None or run.quarantined == overlay.is_set:
+            return "quarantine"
+        if overlay.ends is not None and overlay.ends != (run.head, run.post_head):
+            return "quarantine"
+        if overlay.tell is not None:
+            told = overlay.tell(run)
+            self.entries, self.head_after, self.seq_after = told.entries, told.head_after, told.seq_after
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,12 +93,13 @@ def set_aside(journal: str) -> Tampered:
     return error
 
 
-def unit_of(host: Host, row: RunRow, fact: Fact, words: str, *, by: str) -> Unit:
-    """One entry behind the head that `row` states."""
+def unit_of(host: Host, row: RunRow, fact: Fact, words: str, *, by: str, at: int | None = None) -> Unit:
+    """One entry behind the head that `row` states. at: its date, microseconds UTC; None: now."""
     identity = Identity(host.store.ledger.origin, host.tenant, row.run, row.gen, row.flow)
     pen = Pen(identity, lane="main", by=by, epoch=0, head=row.head, seq=row.seq)
     value = (draw_salt(), detail(words))
-    entry = pen.seal(type(fact).__name__, _body_of(fact), at=host.clock.now(), value=value)
+    at = host.clock.now() if at is None else at
+    entry = pen.seal(type(fact).__name__, _body_of(fact), at=at, value=value)
     return Unit(row.run_key, "main", row.head, pen.head, pen.seq, [entry], None)
 
 

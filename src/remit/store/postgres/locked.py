@@ -54,7 +54,7 @@ async def write_locked(
 async def _lock(connection: Connection, units: Sequence[Unit], now: int | None) -> dict[int, Ends]:
     """All rows of runs that the units rest on."""
     fences = {unit.fence.run_key for unit in units if unit.fence is not None}
-    keys = {unit.run_key for unit in units} | {unit.quarantine[0] for unit in units if unit.quarantine is not None}
+    keys = {unit.run_key for unit in units} | {u.quarantine.run_key for u in units if u.quarantine is not None}
     ends: dict[int, Ends] = {}
     if any(unit.epoch is None and unit.lane == "main" for unit in units) or fences & keys:
         keys |= fences  # who shares a journal and then moves it may meet another who does the same
@@ -73,10 +73,13 @@ def _decide(units: Sequence[Unit], ends: dict[int, Ends], marks: Marks) -> list[
 
     lost: list[Loss | None] = [None] * len(units)
     for number in sorted(range(len(units)), key=place):
-        unit = units[number]
-        why = loss_of(unit, ends) or marks.make(unit, ends[unit.run_key])
+        unit, aside = units[number], units[number].quarantine
+        unlaid = None if aside is None else unit.lay(ends.get(aside.run_key))
+        why = loss_of(unit, ends) or unlaid or marks.make(unit, ends[unit.run_key])
         if why is None:
             ends[unit.run_key] = after(unit, ends[unit.run_key])
+            if aside is not None:
+                ends[aside.run_key] = ends[aside.run_key]._replace(quarantined=aside.is_set)
         lost[number] = why
     return lost
 
@@ -92,4 +95,4 @@ async def _write(connection: Connection, units: Sequence[Unit], now: int) -> Non
         assert won == {u.run_key for u in post}, "what was decided under locks holds"
     for unit in units:
         if unit.quarantine is not None:
-            await connection.execute(Q["set_quarantine"], *unit.quarantine)
+            await connection.execute(Q["set_quarantine"], unit.quarantine.run_key, unit.quarantine.is_set)

@@ -24,7 +24,7 @@ from remit.store.marks import Fence, Ground
 from remit.store.rows import RunRow
 from remit.store.sqlite.connection import unavailable
 from remit.store.sqlite.marks import make_marks
-from remit.store.sqlite.rows import Q
+from remit.store.sqlite.rows import Q, row_of, run_row
 from remit.store.tables import LANES, is_large
 from remit.store.units import Loss, Made, Opening, Unit
 
@@ -46,10 +46,6 @@ def write_batch(
         lost = move(connection, units, now)
         won = [u for u, why in zip(units, lost, strict=True) if why is None] if any(lost) else units
         _insert_entries(connection, [(u.run_key, entry) for u in won for entry in u.entries])
-        for unit in won:
-            if unit.quarantine is not None:
-                key, flag = unit.quarantine
-                connection.execute(Q["set_quarantine"], (int(flag), key))
         opened = [_open_run(connection, opening, now) for opening in openings]
         _insert_entries(
             connection,
@@ -68,6 +64,8 @@ def move_all(connection: apsw.Connection, units: Sequence[Unit], now: int) -> li
     """Move every row and make every mark; raises SomeLost where one can't be."""
     advances, moves, posts = [], [], []
     for unit in units:
+        if unit.quarantine is not None:
+            raise SomeLost  # it says where another run ends, and that one may be among them
         if unit.lane == "post":
             posts.append(_values(unit, now))
         elif unit.move is None:
@@ -97,11 +95,13 @@ def move_each(connection: apsw.Connection, units: Sequence[Unit], now: int) -> l
 def _move_one(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
     if not unit.is_conditional:
         return _marked(connection, unit, now) if _move_row(connection, unit, now) else "lease"
-    moved = _moved(connection, unit)
+    moved = _unlaid(connection, unit) or _moved(connection, unit)
     connection.execute("SAVEPOINT unit")
     lost: Loss | None = "lease"
     if _move_row(connection, unit, now):
         lost = moved or _marked(connection, unit, now)
+    if lost is None and unit.quarantine is not None:
+        connection.execute(Q["set_quarantine"], (int(unit.quarantine.is_set), unit.quarantine.run_key))
     if lost is not None:
         connection.execute("ROLLBACK TO unit")
     connection.execute("RELEASE unit")
@@ -128,6 +128,14 @@ def _moved(connection: apsw.Connection, unit: Unit) -> Loss | None:
         if ends is None or ends[1] != unit.post_head:
             return "post"
     return None
+
+
+def _unlaid(connection: apsw.Connection, unit: Unit) -> Loss | None:
+    """Why its overlay can't be laid, or None; asked before its row is moved to where it then ends."""
+    if unit.quarantine is None:
+        return None
+    row = row_of(connection, Q["read_row_by_key"], (unit.quarantine.run_key,))
+    return unit.lay(None if row is None else run_row(row))
 
 
 def _holds(connection: apsw.Connection, fence: Fence) -> bool:
