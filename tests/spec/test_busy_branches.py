@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -46,7 +47,11 @@ def test_a_thread_of_a_plain_flow_that_computes_between_its_calls_is_waited_for(
             return first + str(branch.step(look_up, "rate"))
 
         with ThreadPoolExecutor(2) as threads:
-            calls = [threads.submit(computes, run.branch("a")), threads.submit(run.branch("b").step, book)]
+            branches = {"a": computes, "b": lambda branch: branch.step(book)}
+            calls = [
+                threads.submit(contextvars.copy_context().run, work, run.branch(name))
+                for name, work in branches.items()
+            ]
             return [str(call.result()) for call in calls]
 
     with storage.open() as rt:

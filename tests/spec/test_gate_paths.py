@@ -44,7 +44,6 @@ PLACES: dict[str, dict[str, str]] = {
         "engine/boundary/port.py _called": "an effect's, or a probe's",
         "engine/boundary/transaction.py _written.plain": "handed to `cross` as its way to commit",
         "engine/boundary/transaction.py _written.awaited": "the same",
-        "engine/declared/sink.py Outward.__call__": "outside of a run: `check_never_bare` refuses it inside",
         "engine/declared/sink.py Outward.check_function": "looked at when it is declared",
         "engine/declared/sink.py Outward.is_same": "compared with another",
         "engine/turn/step.py body": "a step's",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import enum
 import sys
 import threading
@@ -244,7 +245,9 @@ async def test_threads_of_a_plain_flow_may_draw_while_others_call_steps():  # pr
                 branch.now()
 
         with concurrent.futures.ThreadPoolExecutor(6) as threads:
-            list(threads.map(work, [run.branch(str(number)) for number in range(6)]))
+            branches = [run.branch(str(number)) for number in range(6)]
+            for call in [threads.submit(contextvars.copy_context().run, work, branch) for branch in branches]:
+                call.result()
 
     async with remit.open(MemoryStore()) as rt:
         assert (await rt.run(flow, id="r")).status == "completed"

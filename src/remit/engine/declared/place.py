@@ -1,7 +1,8 @@
 """Where the running code stands: in a flow, in the body of a step or an effect, or outside all.
 
 Crossings are made by the flow, where the gate sees them. A crossing inside a step's body
-would be a crossing that no replay makes again, so it is refused.
+would be a crossing that no replay makes again, so it is refused. So is one of which nobody
+knows where it is made: a thread that a body or a flow hands work to has no context of its own.
 
 Contexts are copied into tasks and threads, which may live longer than what they began in: a worker that was first
 started in a step stands in it as long as it runs, and not for ever. So each mark says when it is over.
@@ -19,12 +20,12 @@ Place = Literal["flow", "step", "effect", "transaction"]
 
 
 class Here:
-    """A place, until it is left. outer: around it."""
+    """A place, until it is left. turn: that the flow is called in; None in a body. outer: around it."""
 
-    __slots__ = ("is_over", "outer", "token", "what")
+    __slots__ = ("is_over", "outer", "token", "turn", "what")
 
-    def __init__(self, what: Place, outer: Here | None) -> None:
-        self.what, self.outer, self.is_over = what, outer, False
+    def __init__(self, what: Place, turn: object, outer: Here | None) -> None:
+        self.what, self.turn, self.outer, self.is_over = what, turn, outer, False
         self.token: Token[Here | None]
 
 
@@ -42,9 +43,9 @@ _working_at: ContextVar[tuple[Work, ...]] = ContextVar("remit_working_at", defau
 _here: ContextVar[Here | None] = ContextVar("remit_place", default=None)
 
 
-def enter(what: Place) -> Here:
-    """The code that is called from here stands there, until `leave`."""
-    here = Here(what, _here.get())
+def enter(what: Place, turn: object = None) -> Here:
+    """The code that is called from here stands there, until `leave`. turn: whose calls a flow makes there."""
+    here = Here(what, turn, _here.get())
     here.token = _here.set(here)
     return here
 
@@ -80,16 +81,31 @@ _A = {"step": "a step", "effect": "an effect", "transaction": "a transaction"}
 _OWN_RUN_HINT = "Wait for a run from outside of it."
 
 
-def check_in_flow(name: str) -> None:
-    """Raises CallRefused where the body of a step or an effect makes a call of its own."""
+def check_in_flow(name: str, turn: object) -> None:
+    """Raises CallRefused for a call that is not made, or not begun, where the flow of this turn is at work.
+
+    Over or not: what a body left running is no flow, and what a flow left running is told that it comes too late.
+    """
     here = _here.get()
-    inside = None if here is None else here.what  # over or not: what a body left running is no flow
-    if inside in _A:
-        raise CallRefused(
-            f"{name!r} was called inside {_A[inside]}'s body; nothing was done.",
-            code="call.nested",
-            hint=f"Make the call from the flow, before {_A[inside]} or after it.",
-        )
+    if here is None or here.turn is not turn:
+        raise _nested(name, _A[here.what]) if here is not None and here.what in _A else _outside(name)
+
+
+def _nested(name: str, body: str) -> CallRefused:
+    return CallRefused(
+        f"The call {name!r} came from inside {body}'s body; nothing was done.",
+        code="call.nested",
+        hint=f"Make and await it in the flow, before {body} or after it.",
+    )
+
+
+def _outside(name: str) -> CallRefused:
+    return CallRefused(
+        f"The call {name!r} came from where nothing tells that the flow of this run is at work; nothing was done.",
+        code="call.outside",
+        hint="Make and await it in the flow. Where a thread of the flow's own makes it, give each a copy of the flow's "
+        "context: `pool.submit(contextvars.copy_context().run, work)`, or `asyncio.to_thread`.",
+    )
 
 
 def check_not_in_transaction() -> None:
@@ -113,21 +129,8 @@ def check_not_inside(run: RunName) -> None:
 def check_not_bare(name: str) -> None:
     """Raises CallRefused where a flow calls a step past `run.step`."""
     if _around() is not None:
-        raise _direct(name)
-
-
-def check_never_bare(name: str) -> None:
-    """Raises CallRefused where a flow calls an effect past `run.effect`, or what began in a run does.
-
-    Also when that run is over: what it left running would reach the outside, and nobody asked the gate.
-    """
-    if _here.get() is not None:
-        raise _direct(name)
-
-
-def _direct(name: str) -> CallRefused:
-    return CallRefused(
-        f"{name!r} was called directly inside a run, where nothing would record it; nothing was done.",
-        code="call.direct",
-        hint=f"Call it from the flow: `run.step({name}, ...)`, or `run.effect({name}, request)` for an effect.",
-    )
+        raise CallRefused(
+            f"{name!r} was called directly inside a run, where nothing would record it; nothing was done.",
+            code="call.direct",
+            hint=f"Call it from the flow: `run.step({name}, ...)`.",
+        )

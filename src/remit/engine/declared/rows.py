@@ -22,6 +22,8 @@ T = TypeVar("T")
 class Transaction(Outward[T]):
     """Rows of the application's own that are written with the journal. Made by `@remit.transaction`."""
 
+    called_by = "transact"
+
     def __init__(self, name: str, fn: Callable[..., Any], *, version: str, business_key: str | None) -> None:
         self.name, self.fn = check_effect_name(name, "transaction name"), fn
         self.version, self.business_key = version, business_key

@@ -21,14 +21,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import sha256
 from types import CellType
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
+from typing import Any, Generic, Literal, NoReturn, Protocol, TypeVar, cast, get_args, overload
 
 from remit.authority.named import qualified_name, takes
 from remit.authority.rule import path_fault
 from remit.canonical import encode
 from remit.engine.declared.flow import is_async
-from remit.engine.declared.place import check_never_bare
-from remit.errors import DeclarationRefused, IdRefused, NotBuilt
+from remit.errors import CallRefused, DeclarationRefused, IdRefused, NotBuilt
 from remit.facts.names import check_effect_name, check_id
 from remit.facts.unseen import is_unseen
 from remit.facts.value import Codec, codec_of_parameter, codec_of_return
@@ -86,14 +85,22 @@ class Outward(Generic[T]):
     connector: str  # digest of where it goes
     told: str  # which one it is
     is_side_named: bool = False  # it says in words which other side it talks to
+    called_by: Literal["effect", "transact"]  # the call of a run that makes it
     business_key: str | None
     request_codec: Codec[Any]
     codec: Codec[Any]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The plain function, for tests and use outside a run. Raises CallRefused inside one."""
-        check_never_bare(self.name)
-        return self.fn(*args, **kwargs)
+    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Raises CallRefused, wherever it is called: a thread may know nothing of the run that it works for.
+
+        The plain function, for tests, is `fn`.
+        """
+        raise CallRefused(
+            f"{self.name!r} was called directly, where no gate would be asked and nothing recorded; nothing was done.",
+            code="call.direct",
+            hint=f"Call it from a flow, `run.{self.called_by}({self.name}, request)`. In tests of its function call "
+            f"that, `{self.name}.fn(...)`.",
+        )
 
     def is_same(self, other: Outward[Any]) -> bool:
         """Whether both are one function to one other side, though made anew: then what it captured is the same, too.
@@ -121,6 +128,8 @@ class Outward(Generic[T]):
 
 class Effect(Outward[T]):
     """Something that reaches the outside world. Made by `@remit.effect`; called by `run.effect`."""
+
+    called_by = "effect"
 
     def __init__(
         self,

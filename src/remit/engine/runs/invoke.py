@@ -9,9 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from remit.engine.declared.flow import Flow
-from remit.engine.declared.place import begin_work, end_work, enter, leave
+from remit.engine.declared.place import begin_work, end_work, leave
 from remit.engine.runs.plain import Waits
-from remit.engine.runs.run import Run
+from remit.engine.runs.run import Run, enter_flow
 from remit.engine.turn import aside, caught, race
 from remit.engine.turn.exits import EXITS, failure_of
 
@@ -24,7 +24,7 @@ def main_task(flow: Flow[Any]) -> asyncio.Task[Any] | None:
 async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
     """The user's flow function: on the loop when it is async, in a thread of its own when it is not."""
     arguments = (given,) if flow.takes_input else ()
-    here, work = enter("flow"), begin_work(run.full_name)
+    here, work = enter_flow(run), begin_work(run.full_name)
     # Whoever calls may run in a context that was copied from another flow's: nothing of that is so of this one.
     given_before, raced_before, was_aside = caught.enter(), race.begin_flow(), aside.begin_flow()
     try:

@@ -17,7 +17,7 @@ from remit.authority.rule import Approval, several_names
 from remit.engine.boundary import approve, effect, evidence, transaction
 from remit.engine.boundary.approve import Yes
 from remit.engine.declared.flow import step_of
-from remit.engine.declared.place import check_in_flow
+from remit.engine.declared.place import Here, check_in_flow, enter
 from remit.engine.declared.rows import Transaction
 from remit.engine.declared.sink import Effect, Outward
 from remit.engine.turn import draw, wait
@@ -181,12 +181,12 @@ class Run:
 
         as_of: aware. again: takes it again, without arguments; called at the gate after a pause, or when it is stale.
         """
-        check_in_flow("run.evidence")
-        call, turn = self._names.take(f"run.evidence.{branch_segment(name)}"), self._turn
+        call, turn = self._take(f"run.evidence.{branch_segment(name)}"), self._turn
         self._stated(lambda: evidence.take(turn, call, name, value, as_of=as_of, fresh_for=fresh_for, again=again))
 
     def branch(self, name: str) -> Run:
         """The same run under a path of its own, for calls that another task makes: `run.branch("supplier-a")`."""
+        check_in_flow("run.branch", self._attempt)
         return Run(self._turn, self._names.branch(name), self._at_once)
 
     def gather(self, *calls: Awaitable[Any]) -> Coroutine[Any, Any, list[Any]]:
@@ -213,7 +213,7 @@ class Run:
         return self._stated(lambda: draw.new_uuid(self._attempt, name))
 
     def _take(self, base: str, of: Called = "") -> str:
-        check_in_flow(base)
+        check_in_flow(base, self._attempt)
         return self._names.take(base, of)
 
     def _stated(self, make: Callable[[], T]) -> T:
@@ -237,6 +237,11 @@ class Run:
         self._attempt.unbegun.made(name, call)
         call_made(name)
         return call
+
+
+def enter_flow(run: Run) -> Here:
+    """What is called from here is the flow that makes this run's calls, until `leave`."""
+    return enter("flow", run._attempt)
 
 
 class AtOnce(Protocol):

@@ -91,7 +91,7 @@ class Attempt:
         self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
         self.let_go: set[str] = set()  # what is under way, or over, that the flow gave up, other than by losing a race
         calls = view.calls.values()
-        self.unbegun = Unbegun()
+        self.unbegun = Unbegun(self)
         self.under_way: set[str] = set()  # effects whose function is being called for the first time: no doubt yet
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry

@@ -1,7 +1,8 @@
 """Unbegun: calls that the flow made, and that nobody awaited yet.
 
-A call has its name from when it is made, and begins when it is awaited. One whose task was cancelled before it had
-its first turn never begins, and the flow gave it up all the same. One that nobody ever awaited is its flow's mistake.
+A call has its name from when it is made, and begins when it is awaited, both where its flow is at work. One whose
+task was cancelled before it had its first turn never begins, and the flow gave it up all the same. One that nobody
+ever awaited is its flow's mistake.
 """
 
 from __future__ import annotations
@@ -10,15 +11,17 @@ from collections.abc import Coroutine
 from inspect import CORO_CLOSED, CORO_CREATED, getcoroutinestate
 from typing import Any
 
+from remit.engine.declared.place import check_in_flow
 from remit.errors import CallRefused
 
 
 class Unbegun:
     """The calls of one turn, by name, from when they are made until they begin."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("_calls", "_turn")
 
-    def __init__(self) -> None:
+    def __init__(self, turn: object) -> None:
+        self._turn = turn
         self._calls: dict[str, Coroutine[Any, Any, Any]] = {}
 
     def made(self, name: str, call: Coroutine[Any, Any, Any]) -> None:
@@ -26,7 +29,8 @@ class Unbegun:
         self._calls[name] = call
 
     def begin(self, name: str) -> None:
-        """It is awaited."""
+        """It is awaited. Raises CallRefused where that happens in a body, which no replay enters again."""
+        check_in_flow(name, self._turn)
         self._calls.pop(name, None)
 
     def names(self) -> dict[int, str]:

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from remit.engine.declared.place import check_in_flow
 from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import give
@@ -118,7 +119,8 @@ async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], h
 
 
 async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], finished: asyncio.Queue[int]) -> int:
-    """The position of the winner, which is recorded."""
+    """The position of the winner, which is recorded. Raises CallRefused inside a body, before any of them began."""
+    check_in_flow(name, attempt)
     if attempt.replay.has(name):
         return await _recorded_winner(attempt, name, len(marks))
     winner = await finished.get()
