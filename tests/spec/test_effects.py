@@ -346,17 +346,21 @@ class Locked:
         raise Mute
 
 
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "plain"])
 @pytest.mark.parametrize("outcome", [float("nan"), "\ud800", object(), 1, None, Locked], ids=repr)
 async def test_an_outcome_that_cannot_be_kept_settles_its_effect_and_is_lost(
-    storage: Storage, outcome: object
+    storage: Storage, outcome: object, is_async: bool
 ):  # proves: FX-13
     calls: list[str] = []
 
-    async def pay(order: Order, *, key: str) -> Receipt:
+    def plain(order: Order, *, key: str) -> Receipt:
         calls.append(key)
         return cast(Receipt, Locked() if outcome is Locked else outcome)
 
-    effect = remit.effect(pay)
+    async def pay(order: Order, *, key: str) -> Receipt:
+        return plain(order, key=key)
+
+    effect = remit.effect(name="pay")(pay if is_async else plain)
 
     @remit.flow(contract=OPEN)
     async def flow(run: remit.Run) -> None:

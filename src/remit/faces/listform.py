@@ -10,14 +10,14 @@ written here for everybody to see: anyone who can open the store may resume it.
 from __future__ import annotations
 
 import copy
-import inspect
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Protocol, cast
 
 from remit.authority.contract import Contract
 from remit.engine.declared.flow import Flow, Step
 from remit.engine.runs.run import Run
+from remit.engine.turn.returned import finished, is_unfinished
 from remit.errors import Refused
 from remit.faces.portal import Portal, refuse_inside_loop
 from remit.faces.runtime import Runtime
@@ -115,14 +115,14 @@ def _checked(step: Step[..., Any]) -> Step[..., Any]:
         return update
 
     async def awaited(state: State) -> Any:
-        return check(await step.fn(state))
+        return check(await finished(await step.fn(state)))
 
     def called(state: State) -> Any:
         update = step.fn(state)
-        return awaited_of(update) if inspect.iscoroutine(update) else check(update)
+        return awaited_of(update) if is_unfinished(update) else check(update)
 
-    async def awaited_of(update: Coroutine[Any, Any, Any]) -> Any:
-        return check(await update)
+    async def awaited_of(update: Any) -> Any:
+        return check(await finished(update))
 
     return Step(step.name, awaited if step.body.is_async else called, step.codec)
 

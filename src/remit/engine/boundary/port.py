@@ -10,6 +10,7 @@ again there, as its first act.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from remit.engine.declared.place import enter, leave
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
 from remit.engine.turn.apart import times_cancelled
 from remit.engine.turn.exits import EXITS, failure_of
+from remit.engine.turn.returned import finished, is_unfinished
 from remit.engine.turn.step import in_thread, since_us
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit
@@ -143,7 +145,7 @@ async def _called(
     limit: float | None,
     begin: _Beginning | None = None,
 ) -> Any:
-    """Run a user's function: on the loop when it is async, in a thread when it is not.
+    """Run a user's function, on the loop when it is async, in a thread when it is not; and await what it returns.
 
     limit: seconds for which it is waited for. begin: asked in its thread; None for a probe, which only looks.
     """
@@ -152,9 +154,10 @@ async def _called(
         named["epoch"] = turn.attempt.lease.epoch
     if callee.is_async:
         if limit is None:  # a timer that never rings costs as much as one that does
-            return await callee.fn(request, **named)
+            outcome = await callee.fn(request, **named)
+            return await finished(outcome) if is_unfinished(outcome) else outcome
         async with asyncio.timeout(limit):
-            return await callee.fn(request, **named)
+            return await finished(await callee.fn(request, **named))
     async with asyncio.timeout(limit):
         function = partial(callee.fn, request, **named)
 
@@ -164,12 +167,11 @@ async def _called(
             return function()
 
         outcome = await in_thread(turn.host.threads, work, None if begin is None else begin.has_returned)
-        if not asyncio.iscoroutine(outcome):
-            return outcome
-        if begin is not None and not _is_held(turn):
-            outcome.close()
+        if is_unfinished(outcome) and begin is not None and not _is_held(turn):
+            if inspect.iscoroutine(outcome):
+                outcome.close()
             raise RuntimeError("the run was lost, or its runtime closed, before this was awaited")
-        return await outcome
+        return await finished(outcome)
 
 
 def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:

@@ -31,6 +31,7 @@ from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
 from remit.engine.turn.apart import times_cancelled
 from remit.engine.turn.exits import is_of_a_signal
+from remit.engine.turn.returned import is_unfinished
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
@@ -116,6 +117,8 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     around = _Around(wish.name)
 
     def stored(outcome: Any) -> bytes:
+        if is_unfinished(outcome):
+            raise TypeError(f"it returned {type(outcome).__name__}, which nobody awaits here; return one outcome")
         data, _ = effect.codec.write(outcome, where=wish.name)  # one that can't be stored rolls back what it is of
         return data
 

@@ -10,6 +10,7 @@ import dis
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 from weakref import WeakKeyDictionary
@@ -46,7 +47,7 @@ class Body:
             return known
         if not callable(fn):
             raise DeclarationRefused(f"Step {name!r} needs a function, not {type(fn).__name__}.", code="step.function")
-        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        if yields(fn):
             raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
         body = Body(is_async(fn), may_wait(fn), codec_of_return(fn), f"step {qualified_name(fn)}")
         if isinstance(fn, FunctionType):
@@ -88,7 +89,7 @@ class Flow(Generic[R]):
         self.fn = fn
         self.contract = contract
         self.terms = Terms.of(contract)
-        if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        if yields(fn):
             raise DeclarationRefused(f"Flow {name!r} yields; a flow returns one outcome.", code="flow.function")
         self.is_async = is_async(fn)
         parameters = [p for p in inspect.signature(fn).parameters.values() if p.kind in _POSITIONAL]
@@ -110,6 +111,14 @@ class Flow(Generic[R]):
 def is_async(fn: Callable[..., Any]) -> bool:
     """Whether calling it gives a coroutine; an object that can be called is asked for its `__call__`."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(type(fn).__call__)
+
+
+def yields(fn: Callable[..., Any]) -> bool:
+    """Whether calling it gives a generator, of which nothing has run; partials and objects are asked what they call."""
+    while isinstance(fn, partial):
+        fn = fn.func
+    called = (fn, type(fn).__call__)
+    return any(inspect.isgeneratorfunction(each) or inspect.isasyncgenfunction(each) for each in called)
 
 
 def may_wait(fn: Callable[..., Any]) -> bool:

@@ -26,7 +26,7 @@ from typing import Any, Generic, Literal, NoReturn, Protocol, TypeVar, cast, get
 from remit.authority.named import qualified_name, takes
 from remit.authority.rule import path_fault
 from remit.canonical import encode
-from remit.engine.declared.flow import is_async
+from remit.engine.declared.flow import is_async, yields
 from remit.errors import CallRefused, DeclarationRefused, IdRefused, NotBuilt
 from remit.facts.names import check_effect_name, check_id
 from remit.facts.unseen import is_unseen
@@ -116,7 +116,7 @@ class Outward(Generic[T]):
     def check_function(self) -> None:
         """Raises DeclarationRefused."""
         fn: object = self.fn
-        if not callable(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        if not callable(fn) or yields(fn):
             raise refused(self.name, "function", "it needs a function that returns one outcome")
         try:
             check_id(self.version, "version")

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import inspect
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from remit.engine.turn.apart import apart, through, times_cancelled
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import raised_behind
 from remit.engine.turn.exits import EXITS, failure_of
+from remit.engine.turn.returned import finished, is_unfinished
 from remit.errors import RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
@@ -80,13 +80,14 @@ def _check_not_cancelled(before: int) -> None:
 
 
 async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor) -> Any:
-    """Run the user's function: on the loop when it is async, in a thread when it is not."""
+    """Run the user's function, on the loop when it is async, in a thread when it is not; and await what it returns."""
     args, kwargs = call
     if step.body.is_async:
         work = step.fn(*args, **kwargs)
-        return await apart(work) if step.body.may_wait else through(work)
-    outcome = await in_thread(threads, partial(step.fn, *args, **kwargs))
-    return await apart(outcome) if inspect.iscoroutine(outcome) else outcome  # a plain wrapper around an async function
+        outcome = await apart(work) if step.body.may_wait else through(work)
+    else:
+        outcome = await in_thread(threads, partial(step.fn, *args, **kwargs))
+    return await apart(finished(outcome)) if is_unfinished(outcome) else outcome
 
 
 async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Callable[[], None] | None = None) -> Any:
