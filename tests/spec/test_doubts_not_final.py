@@ -62,7 +62,7 @@ async def test_what_may_still_land_keeps_its_key_and_its_room_where_nothing_is_s
             assert outcome.status == "in_doubt" and "remit resolve" in outcome.reason
         other = paying(till.effect(**DEDUPES), contract=PER_DAY)
         refused = await rt.run(other, id="r-2", by="agent:other")
-        assert refused.status == "failed" and "ceiling" in refused.reason and "held by r pay" in refused.reason
+        assert refused.status == "failed" and "ceiling" in refused.reason and "that of r pay" in refused.reason
         (effect,) = await rt.effects("r")
         assert (effect.state, effect.calls, len(till.arrived)) == ("in_doubt", 1, 1)
         till.pay(till.keys[0], Order())  # it lands late

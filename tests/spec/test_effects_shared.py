@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Literal
 
@@ -56,6 +58,98 @@ async def test_one_run_does_not_do_the_same_business_twice_either(storage: Stora
         outcome = await rt.run(paying(pay, Order(), Order()), id="r")
         assert (outcome.code, "Done before: pay." in outcome.reason) == ("idempotency_conflict", True)
     assert till.calls == {"i-1": 1}
+
+
+@dataclass
+class Releases:
+    """A run that pays and enters it, under two releases: the second declares the business key, and a retry."""
+
+    till: Till
+    storage: Storage
+    first: dict[str, Any]
+    broken: list[bool] = field(default_factory=lambda: [True, True])
+
+    def flow(self, orders: list[Order], **declared: Any) -> remit.Flow[Any]:
+        pay = self.till.effect(**declared)
+
+        @remit.step
+        async def enter(number: int) -> None:
+            if self.broken:
+                self.broken.pop()
+                raise OSError("the books are busy")
+
+        @remit.flow(contract=remit.Contract(version="1", resume="anyone"), name="settle")
+        async def settle(run: remit.Run) -> None:
+            for order in orders:
+                with suppress(remit.EffectFailed):
+                    await run.effect(pay, order)
+                with suppress(remit.StepError) if declared == BY_INVOICE else nullcontext():
+                    await run.step(enter, len(orders))
+
+        return settle
+
+    async def run(self, *orders: Order, id: str = "r") -> remit.Outcome:
+        """The first release pays the first order, and waits; what became of it under the second."""
+        async with self.storage.open() as rt:
+            with pytest.raises(remit.StepError):
+                await rt.run(self.flow([Order()], **self.first), id=id)
+            return await rt.run(self.flow([Order(), *orders], **BY_INVOICE), id=id)
+
+
+FIRST = pytest.mark.parametrize("first", [{}, {"business_key": "payee"}], ids=["no key", "another key"])
+
+
+@FIRST
+async def test_what_was_done_before_its_business_key_was_declared_is_not_done_again(
+    storage: Storage, first: dict[str, Any]
+):  # proves: FX-8
+    till = Till()
+    outcome = await Releases(till, storage, first).run(Order(amount=7))
+    assert (outcome.status, outcome.code) == ("failed", "idempotency_conflict")
+    assert "its business key is that of r pay" in outcome.reason
+    assert till.calls == {"i-1": 1}
+
+
+@FIRST
+async def test_other_business_than_what_was_done_before_its_key_was_declared_is_done(
+    storage: Storage, first: dict[str, Any]
+):  # proves: FX-8
+    till = Till()
+    assert (await Releases(till, storage, first).run(Order(invoice="i-2"))).status == "completed"
+    assert till.calls == {"i-1": 1, "i-2": 1}
+
+
+@pytest.mark.parametrize("error", [remit.Declined("no funds"), remit.DidNotHappen("the line was down")])
+async def test_what_did_not_happen_before_its_business_key_was_declared_is_free(
+    storage: Storage, error: Exception
+):  # proves: FX-8
+    till = Till()
+    till.next(error)
+    assert (await Releases(till, storage, {}).run(Order())).status == "completed"
+    assert till.times == [1]
+
+
+async def test_an_effect_of_one_name_with_and_without_the_key_does_a_business_once(
+    storage: Storage,
+):  # proves: FX-8
+    """Each in a branch of its own; what one did without the key is looked at also where it came in this very turn."""
+    till = Till()
+    bare, keyed = till.effect(), till.effect(**BY_INVOICE)
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone"), name="settle")
+    async def settle(run: remit.Run) -> str:
+        for invoice in ("i-2", "i-3"):
+            await run.branch("a").effect(keyed, Order(invoice=invoice))
+        await run.branch("b").effect(bare, Order())
+        try:
+            await run.branch("c").effect(keyed, Order())
+        except remit.Conflict as refused:
+            return refused.message
+        return "paid"
+
+    async with storage.open() as rt:
+        assert "r b/pay" in (await rt.run(settle, id="r")).value
+    assert till.calls == {"i-1": 1, "i-2": 1, "i-3": 1}
 
 
 async def test_a_flow_may_catch_a_conflict_and_is_told_the_same_on_replay(storage: Storage):  # proves: FX-8, FX-11

@@ -394,4 +394,4 @@ async def test_a_key_of_a_run_that_is_gone_is_another_s_though_its_number_is_giv
     async with database.open() as rt:
         outcome = await rt.run(shop.flow, id="s")
     assert (outcome.code, len(shop.till.arrived)) == ("idempotency_conflict", 1)
-    assert "held by an-old-one pay" in outcome.reason
+    assert "that of an-old-one pay" in outcome.reason

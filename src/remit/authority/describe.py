@@ -168,7 +168,7 @@ def _duplicates(question: Question) -> tuple[str, str]:
     if effect.lost:
         seen = f"its business key is held by {effect.lost} of this run, whose entries are missing: it may have happened"
         return seen, "the entries that were lost, or the end of this run"
-    seen = f"{own}; its business key is held by {effect.rival}" if effect.rival else own
+    seen = f"{own}; its business key is that of {effect.rival}" if effect.rival else own
     return seen, "not performed before, and its business key free" if effect.business else "not performed before"
 
 

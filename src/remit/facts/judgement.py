@@ -109,7 +109,7 @@ class Crossing(Fact, frozen=True, kw_only=True):
     own: Literal["", "ok", "failed", "in_doubt"] = (
         ""  # what became of this very call before; its own resent doubt is ""
     )
-    rival: str = ""  # another run (or another call) that holds the business key
+    rival: str = ""  # another run (or another call) that holds the business key, or did its business without one
 
 
 class Answer(Fact, frozen=True, kw_only=True):

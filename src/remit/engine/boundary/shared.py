@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +17,7 @@ from remit.authority import rules as ruling
 from remit.authority.rules import Cap, Rules
 from remit.canonical import encode
 from remit.engine.declared.sink import Outward
-from remit.engine.turn.turn import Turn
+from remit.engine.turn.turn import BusinessOf, Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import CallRefused
 from remit.facts.calls import EffectView
@@ -28,7 +29,7 @@ _BUSINESS_TAG = b"remit/business/1\n"
 
 
 class Business(NamedTuple):
-    """A business key. digest: "" where the effect has none. rival: who else holds it.
+    """A business key. digest: "" where the effect has none. rival: who else holds it, or did its business without.
 
     lost: the call of this very run that holds it, where the journal has no intention of it. Both are committed as one,
     and given back as one: the store lost the entries, as an older backup does, and what they did may have happened.
@@ -56,6 +57,15 @@ async def _business(turn: Turn, wish: Wish) -> Business:
             code="effect.business_key",
             hint="State it in the request: no two runs may do the same business twice.",
         )
+    held = await _held(turn, wish, digest)
+    if held.rival or held.lost:
+        return held
+    before = _done_before(turn, wish, wish.effect, digest)
+    return held._replace(rival=f"{turn.attempt.run_id} {before}") if before else held
+
+
+async def _held(turn: Turn, wish: Wish, digest: str) -> Business:
+    """The business key as the store has it."""
     host, attempt = turn.host, turn.attempt
     own = attempt.lease.run_key
     row = await host.store.read_key(host.tenant, digest)
@@ -75,6 +85,21 @@ def _is_holder(turn: Turn, call: str, digest: str) -> bool:
     """Whether this call of the run holds the business key by the journal: it took it, and never gave it back."""
     effect = turn.attempt.boundary.effects.get(call)
     return effect is not None and effect.may_have_happened and digest in effect.businesses
+
+
+def _done_before(turn: Turn, wish: Wish, effect: Outward[Any], digest: str) -> str:
+    """Another call of this effect in this run that did this business, or may have; "" where there is none.
+
+    What was called before the effect declared this business key holds none, and states it in its request all the same.
+    """
+    effects = turn.attempt.boundary.effects
+    known = turn.business_of.setdefault((effect.name, effect.business_key or ""), BusinessOf())
+    for call in islice(reversed(effects.values()), len(effects) - known.seen):
+        if call.intended.effect == effect.name:
+            known.calls.setdefault(business_digest(effect, msgspec.json.decode(call.request)), []).append(call.name)
+    known.seen = len(effects)
+    others = [name for name in known.calls.get(digest, ()) if name != wish.name and effects[name].may_have_happened]
+    return min(others, key=lambda name: effects[name].begun, default="")
 
 
 def business_digest(effect: Outward[Any], request: Any) -> str:

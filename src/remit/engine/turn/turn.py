@@ -16,6 +16,17 @@ from remit.engine.turn.wish import Permit, Stated
 
 
 @dataclass(slots=True)
+class BusinessOf:
+    """Calls of one effect by the business that their requests state. seen: how many calls of the run were looked at.
+
+    A call that is sent again keeps its place among them, and its request.
+    """
+
+    calls: dict[str, list[str]] = field(default_factory=dict)
+    seen: int = 0
+
+
+@dataclass(slots=True)
 class Turn:
     """One attempt at a run in a process, whatever makes its calls.
 
@@ -25,6 +36,7 @@ class Turn:
     raised where that failed, likewise.
     before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted;
     None where that is no amount.
+    business_of: by effect and field that is its business key, which calls of the run state what business.
     given: by connector, the recorded call that it made and that went to another function of its name.
     permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
     so that what one call of this run takes is seen by the next. pinned_digest: of the contract that the run was
@@ -40,6 +52,7 @@ class Turn:
     stated: Stated = field(default_factory=Stated)
     one_judged: asyncio.Lock = field(default_factory=asyncio.Lock)
     before_ceiling: dict[tuple[str, int], dict[str, int | None]] = field(default_factory=dict)
+    business_of: dict[tuple[str, str], BusinessOf] = field(default_factory=dict)
     given: dict[str, str] = field(default_factory=dict)
     permits: set[Permit] = field(default_factory=set)
     pinned_digest: str = field(init=False)
