@@ -88,6 +88,8 @@ GOOD = Question(
     wanted="yes",
     window_end=NOW,
 )
+REWORDED = replace(GOOD, answer=replace(YES, bound=replace(BOUND, request="r9", shown="s9"), same=True))
+REWORDED_NO = replace(REWORDED, answer=replace(YES, bound=replace(BOUND, request="r9"), choice="deny", same=True))
 FREE = replace(GOOD, answer=None, needs=[])  # of an effect that nobody has to approve
 BACK = replace(FREE, ceilings=[], effect=None, evidence=[], wanted="")  # a plain resume
 
@@ -196,6 +198,7 @@ LINES = [
     no("approval.denied", answered(choice="deny", until=NOW - 1), GOOD, outcome="denied"),  # a no is over for nothing
     no("approval.denied", answered(choice="deny", bound=replace(BOUND, policy="p9")), GOOD, outcome="denied"),
     again("approval.payload", answered(choice="deny", bound=replace(BOUND, request="r9", shown="s9"))),
+    no("approval.denied", replace(REWORDED_NO, needs=[]), replace(REWORDED, needs=[]), outcome="denied"),
     again("approval.binding", answered(binding=False)),
     again("approval.used", answered(used=True)),
     again("approval.expired", answered(until=NOW - 1)),

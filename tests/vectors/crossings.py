@@ -164,7 +164,9 @@ class Purchase:
             bound=bound,
             by=Who(known=True, principal=DORA, roles=["director"]),
             choice=choice,
+            immaterial=bound.immaterial if choice == "deny" else [],
             roles=["director"],
+            same=choice == "deny",
             until=AT + 72 * HOUR,
         )
 

@@ -55,12 +55,13 @@ def faults(question: Question) -> list[str]:
 def is_denied(question: Question) -> bool:
     """Whether a person said no to this. To another question, or to another request, a no is none to this one.
 
-    It stands whatever else moved since, and for what the rule calls a rewording: who said no said so to the matter.
+    It stands whatever else moved since, and for what was a rewording when it was asked, or is one now: who said no said
+    so to the matter.
     """
     answer, effect = question.answer, question.effect
     if answer is None or effect is None or answer.choice != "deny" or not answer.binding:
         return False
-    return answer.bound.is_same_matter(effect.bound)
+    return answer.same or answer.bound.is_same_matter(effect.bound)
 
 
 def bound_faults(then: Bound, now: Bound) -> list[str]:

@@ -8,13 +8,13 @@ leave a journal that folds.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from remit.facts.calls import AskView, Decided, EffectView, EvidenceView, Resolved
 from remit.facts.chain import Read
-from remit.facts.judgement import Bound, Crossing, Question
+from remit.facts.judgement import Crossing, Question
 from remit.facts.kinds import (
     ApprovalAsked,
     ApprovalDecided,
@@ -114,15 +114,13 @@ class Boundary:
         words = self.resolved.get(effect.intention)
         return words[-1] if words else None
 
-    def denied(self, call: str, bound: Bound) -> AskView | None:
-        """The newest question of a call, of this very matter, that somebody said no to: it stands whatever moved."""
+    def denials(self, call: str) -> Iterator[AskView]:
+        """The questions of a call that somebody said no to, newest first, void or not."""
         ask = self._asked_last.get(call)
         while ask is not None:
-            decided = ask.decided
-            if decided is not None and decided.fact.choice == "deny" and ask.asked.bound.is_same_matter(bound):
-                return ask
+            if ask.choice == "deny":
+                yield ask
             ask = self.asks.get(ask.asked.instead_of)
-        return None
 
     def reserved(self, scope: str, *, without: str) -> int:
         """What this run's effects took of a ceiling, but for one call: of those that happened, or may have."""

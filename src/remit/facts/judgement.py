@@ -124,8 +124,10 @@ class Answer(Fact, frozen=True, kw_only=True):
     choice: Literal["approve", "deny"]
     disabled_since: bool = False  # the decider was disabled after the decision, and enabled again
     granted_after: bool = False  # the role was granted after the question was asked
+    immaterial: list[str] = []  # of a no: fields that may differ, as it was asked or as the rules are now; in order
     lost: list[str] = []  # of those roles the ones that were taken from the decider since, and given again; in order
     roles: list[str]  # that the decider held when deciding, in order
+    same: bool = False  # of a no: the requests are one, or differ only in those fields
     until: Integer  # microseconds UTC; the end of its window
     used: bool = False
 

@@ -64,7 +64,11 @@ class Question:
 
     @property
     def immaterial(self) -> frozenset[str]:
-        return frozenset.intersection(*(need.immaterial for need in self.needs)) if self.needs else frozenset()
+        return self.of_all(self.needs)
+
+    @staticmethod
+    def of_all(needs: list[Need]) -> frozenset[str]:
+        return frozenset.intersection(*(need.immaterial for need in needs)) if needs else frozenset()
 
 
 @dataclass
@@ -152,18 +156,19 @@ class Rules:
         ]
         return self.opened_at[run] + min([self.pinned(run).window_us, *caps])
 
-    def needs(self, call: str, run: str) -> list[Need]:
+    def needs(self, call: str, run: str, *, whoever: bool = False) -> list[Need]:
+        """The approvals that hold. whoever: also those that their predicate says are not needed."""
         if call == "terms":
             return [Need(frozenset({"lead"}), 2 * 3_600_000_000, False, frozenset())]
         coded, pinned = self.both(run)
         effect, request = call.partition("#")[0], self.request(call, run)
         found = []
         now, then = _approval(coded, effect), _approval(pinned, effect)
-        if now is not None and (now.when is None or now.when(request)):
+        if now is not None and (whoever or now.when is None or now.when(request)):
             found.append(now)
         if then is not None:
             is_known = coded.version == pinned.version and now is not None and now.when is not None
-            if then.when is None or not is_known or then.when(request):
+            if whoever or then.when is None or not is_known or then.when(request):
                 found.append(then)
         needs = [Need(frozenset(a.roles), a.within // US, a.alone, frozenset(a.immaterial)) for a in found]
         told = self.policy.get("approvals", {}).get(effect)
@@ -362,16 +367,21 @@ class Rules:
         return self.still_counts(asked)
 
     def is_same_matter(self, asked: Question, request: dict[str, Any], needs: list[Need]) -> bool:
-        immaterial = frozenset.intersection(*(need.immaterial for need in needs)) if needs else frozenset()
+        immaterial = Question.of_all(needs)
         if asked.payload == request:
             return True
         rest = [{k: v for k, v in each.items() if k not in immaterial} for each in (asked.payload, request)]
         return bool(immaterial) and asked.immaterial == immaterial and rest[0] == rest[1]
 
     def is_denied(self, call: str, run: str) -> bool:
-        request, needs = self.request(call, run), self.needs(call, run)
+        """A no is to its matter as it was asked, and as the rules have it today, also where they ask nobody."""
+        today = Question.of_all(self.needs(call, run) or self.needs(call, run, whoever=True))
         said_no = [q for q in self.questions.values() if (q.run, q.call, q.choice) == (run, call, "deny")]
-        return any(self.is_same_matter(asked, request, needs) for asked in said_no)
+        return any(self.is_no_to(asked, self.request(call, run), today) for asked in said_no)
+
+    def is_no_to(self, asked: Question, request: dict[str, Any], today: frozenset[str]) -> bool:
+        rest = [{k: v for k, v in r.items() if k not in asked.immaterial | today} for r in (asked.payload, request)]
+        return rest[0] == rest[1]
 
 
 def _approval(contract: remit.Contract, effect: str) -> remit.Approval | None:

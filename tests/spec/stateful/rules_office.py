@@ -156,7 +156,7 @@ class Office:
         may = self.is_open(ask_id) and law.may_decide(by, asked, choice)
         may = may and not any(
             (q.run, q.call, q.choice) == (asked.run, asked.call, "deny")
-            and law.is_same_matter(q, asked.payload, asked.needs)
+            and law.is_no_to(q, asked.payload, asked.immaterial)
             for q in law.questions.values()
         )
         shown, seq = await self.office.ask(ask_id), law.seq

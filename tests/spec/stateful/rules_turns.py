@@ -13,7 +13,7 @@ from typing import Any
 
 import remit
 from remit.errors import RemitError
-from tests.spec.stateful.model import DONE, ENDS, Row
+from tests.spec.stateful.model import DONE, ENDS, Row, Tale
 from tests.spec.stateful.rules_office import Office
 from tests.spec.stateful.rules_world import Happening, flow_of
 from tests.spec.stateful.world import Crash, Fault
@@ -175,9 +175,19 @@ class Turns(Office):
             if tale.all("ApprovalUsed", call) or tale.state(call) == "refused":
                 asks = [row.body["ask"] for row in tale.main if row.name == call and row.body.get("ask")]
                 asked = law.questions[asks[-1]]
-                if not law.is_same_matter(asked, request, asked.needs):
+                is_heard = (
+                    law.is_no_to(asked, request, self.found_apart(tale, call))
+                    if tale.state(call) == "refused"
+                    else law.is_same_matter(asked, request, asked.needs)
+                )
+                if not is_heard:
                     return True
         return False
+
+    def found_apart(self, tale: Tale, call: str) -> frozenset[str]:
+        """Fields that did not matter when the call was found to be refused."""
+        answer = tale.all("GateJudged", call)[-1].body["question"]["answer"]
+        return frozenset(answer.get("immaterial", ()))
 
     def why_over(self, run: str) -> Iterator[tuple[str, str]]:
         """How a run ends that wants anything at all."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from remit.authority.denials import is_refused
 from remit.authority.moments import datetime_of
 from remit.authority.rule import Approval
 from remit.authority.rules import immaterial_of, is_same_matter, need_of
@@ -63,14 +64,21 @@ def _yes(decided: Decided) -> Yes:
 
 
 def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -> Yes:
-    """The recorded answer, to the very question that the code asks now: no answer is given to another one."""
+    """The recorded answer, to the very question that the code asks now: no answer is given to another one.
+
+    A no is to its matter, whoever is asked today and about whatever else.
+    """
     fact = recorded.fact
     assert isinstance(fact, EffectRefused | ApprovalUsed)  # `recall` saw to it
     boundary = turn.attempt.boundary
     ask, need = boundary.asks[fact.ask], need_of("flow", approval.pin())
-    # What was immaterial then and is not now, or the other way round, is material.
-    immaterial = immaterial_of([need, *boundary.asked_for[fact.ask].question.needs])
-    if not is_same_matter(ask.request, data, immaterial) or ask.asked.bound.roles != [need.roles]:
+    if isinstance(fact, EffectRefused):
+        is_same = is_refused(boundary, recorded.name, fact, data)
+    else:
+        # What was immaterial then and is not now, or the other way round, is material.
+        immaterial = immaterial_of([need, *boundary.asked_for[fact.ask].question.needs])
+        is_same = is_same_matter(ask.request, data, immaterial) and ask.asked.bound.roles == [need.roles]
+    if not is_same:
         turn.attempt.disagree((recorded.name,), (f"{recorded.name} about something else",))
     if isinstance(fact, EffectRefused):
         raise denied(fact, detail_of(recorded.value), recorded.name)

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from remit.authority.rules import immaterial_of, is_same_matter
+from remit.authority.denials import is_refused
 from remit.engine.boundary.crossing import HeardOrVoid, cross, denied
 from remit.engine.boundary.doubt import end_doubt
 from remit.engine.boundary.port import touch
@@ -271,20 +271,18 @@ def check_same(turn: Turn, effect: Outward[Any], name: str, data: bytes) -> None
     if view is not None:
         other = "" if view.request == data else "another request"
     elif isinstance(refused, EffectRefused):
-        other = _unrefused(turn.attempt.boundary, effect, refused, data)
+        other = _unrefused(turn.attempt.boundary, effect, name, refused, data)
     if other:
         turn.attempt.disagree((name,), (f"{name} with {other}",))
 
 
-def _unrefused(boundary: Boundary, effect: Outward[Any], refused: EffectRefused, data: bytes) -> str:
+def _unrefused(boundary: Boundary, effect: Outward[Any], name: str, refused: EffectRefused, data: bytes) -> str:
     """Why a recorded no is none to this call: a person's is to its matter, a conflict to its business key; "" if it is.
 
     Of the business key only the digest is known, and another one follows from other code as well as from a request.
     """
     if refused.ask:
-        immaterial = immaterial_of(boundary.asked_for[refused.ask].question.needs)
-        is_same = is_same_matter(boundary.asks[refused.ask].request, data, immaterial)
-        return "" if is_same else "another request"
+        return "" if is_refused(boundary, name, refused, data) else "another request"
     return "" if business_digest(effect, msgspec.json.decode(data)) == refused.business else "another business key"
 
 

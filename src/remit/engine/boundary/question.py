@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from remit.authority import rules as ruling
+from remit.authority.denials import denied, fields_apart
 from remit.authority.difference import shown_digest
 from remit.authority.directory import Authority
 from remit.authority.rule import Use
@@ -72,7 +73,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     )
     question = msgspec.structs.replace(
         _frame(turn, authority),
-        answer=_answer(authority, boundary, wish, bound, own),
+        answer=_answer(authority, boundary, wish, bound, own, _immaterial(needs, rules)),
         ceilings=ceilings,
         doubts=[name for name in _doubts_before(boundary, wish) if name not in turn.attempt.under_way],
         effect=crossing,
@@ -253,17 +254,31 @@ def _own(wish: Wish, own: EffectView | None) -> Literal["", "ok", "failed", "in_
     return own.state
 
 
+def _immaterial(needs: Sequence[Need], rules: Rules) -> list[str]:
+    """Fields in which a request may differ from what was said no to: also where no predicate asks anybody today."""
+    return ruling.immaterial_of(needs or [ruling.need_of(demand.source, demand.pin) for demand in rules.needs])
+
+
 def _answer(
-    authority: Authority, boundary: Boundary, wish: Wish, bound: Bound, own: EffectView | None
+    authority: Authority,
+    boundary: Boundary,
+    wish: Wish,
+    bound: Bound,
+    own: EffectView | None,
+    immaterial: list[str],
 ) -> Answer | None:
     """The decision that stands for this crossing, with what holds of its decider now."""
-    ask = boundary.denied(wish.name, bound) or boundary.ask_of(wish.name)
+    no = denied(boundary, wish.name, wish.data, immaterial)
+    ask = no or boundary.ask_of(wish.name)
     if ask is None and own is not None and own.settled is None and own.intended.ask:
         ask = boundary.asks[own.intended.ask]  # used by the very call that is sent again
     decided = None if ask is None else ask.decided or ask.misbound
     if ask is None or decided is None:
         return None
-    return answer_to(authority, ask, decided, call=wish.name, bound=bound)
+    answer = answer_to(authority, ask, decided, call=wish.name, bound=bound)
+    if answer.choice == "approve":
+        return answer
+    return msgspec.structs.replace(answer, immaterial=fields_apart(ask, immaterial), same=no is not None)
 
 
 def answer_to(authority: Authority, ask: AskView, decided: Decided, *, call: str, bound: Bound) -> Answer:

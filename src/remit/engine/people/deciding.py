@@ -11,6 +11,7 @@ from __future__ import annotations
 import shlex
 
 from remit.authority.answers import is_high
+from remit.authority.denials import denied
 from remit.authority.directory import Authority
 from remit.authority.seniors import seniors
 from remit.engine.people.asks import Ask, Choice, ask_in, judged_of, may_alone, row_of, shown, version_of
@@ -72,7 +73,9 @@ def _counts(view: RunView, ask: AskView, choice: Choice) -> bool:
     last, effect = view.boundary.last_ask_of(ask.asked.call), view.boundary.effects.get(ask.asked.call)
     if choice == "approve" or (effect is not None and effect.state != "did_not_happen"):
         return False
-    return last is not None and view.boundary.denied(ask.asked.call, last.asked.bound) is not None
+    if last is None:
+        return False
+    return denied(view.boundary, ask.asked.call, last.request, last.asked.bound.immaterial) is not None
 
 
 def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
@@ -92,10 +95,10 @@ def _check_standing(host: Host, found: Found, ask: AskView, seen: str) -> None:
         raise _over(
             f"The question holds no longer ({why}); nothing was done.{anew}", later or ask, code="approval.void"
         )
-    denied = found.view.boundary.denied(asked.call, asked.bound)
-    if denied is not None and denied.decided is not None:  # to the question before, which was void by then
-        what = f"{denied.decided.by} said deny to this very request; nothing was done."
-        raise _over(what, denied, code="approval.decided")
+    no = denied(found.view.boundary, asked.call, ask.request, asked.bound.immaterial)
+    if no is not None and no.decided is not None:  # to the question before, which was void by then
+        what = f"{no.decided.by} said deny to this very request; nothing was done."
+        raise _over(what, no, code="approval.decided")
     if (wish := found.view.boundary.cancel) is not None:
         raise _over(f"{wish.by} asked for the run's end; nothing was done.", ask, code="approval.void")
     if seen != version_of(found.view, ask):
