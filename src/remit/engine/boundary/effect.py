@@ -33,6 +33,7 @@ from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.closing import AttemptClosed, until_done
+from remit.engine.turn.due import until_due
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.race import come_to, has_lost
 from remit.engine.turn.step import text_of, type_name
@@ -161,6 +162,8 @@ async def _go(turn: Turn, wish: Wish) -> Any:
             if view is not None:
                 attempt.check_open()  # a turn that is over lets finish what it asked outside, and then asks nobody
             await attempt.check_may_begin(wish.name)
+            if attempt.unasked:  # its doubt ended here, and it would begin anew
+                await until_due(attempt, wish)
         _check_not_too_often(turn, wish)
         permit = await cross(turn, wish)
         if permit is None:

@@ -24,9 +24,13 @@ if TYPE_CHECKING:
 
 
 async def until_due(attempt: Attempt, wish: Wish) -> None:
-    """Let what was asked or intended before be come to. Raises AttemptClosed where this is something new."""
+    """Let what was asked or intended before be come to. Raises AttemptClosed where this begins something.
+
+    What is in doubt has begun. What did not happen begins anew.
+    """
     await until_asked(attempt, is_whole=wish.is_whole)
-    if attempt.unasked and wish.name not in attempt.boundary.effects:
+    effect = attempt.boundary.effects.get(wish.name)
+    if attempt.unasked and (effect is None or effect.state == "did_not_happen"):
         attempt.disagree(tuple(sorted(attempt.unasked)), (wish.name,))
 
 
