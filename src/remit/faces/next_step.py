@@ -26,7 +26,7 @@ _REPAIRS = {
     "effect.declined": "that no is for good: let the flow catch `EffectDeclined` and go another way, "
     f"then {_GO_ON}; or {_CANCEL}.",
     "effect.value_lost": f"nothing brings that back: {_CANCEL} ends the run, and says what was done.",
-    "effect.unheard": f"let the flow wait for that outcome, then {_GO_ON}.",
+    "effect.unheard": f"let the flow wait for that, then {_GO_ON}.",
     "duplicates_missing": "find out outside whether what was lost happened. Restore a later backup of this run, "
     f"then {_GO_ON}; or {_CANCEL}.",
     "value.unreadable": f"let the type read what is stored, then {_GO_ON}; or {_CANCEL}.",

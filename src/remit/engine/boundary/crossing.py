@@ -185,21 +185,25 @@ class HeardOrVoid:
     """Whoever loses a race while its question stands hears no answer any more: the question is void, said to or not.
 
     It rides behind the race. A crash before that is written leaves the question, and a turn that comes here behind the
-    recorded race says so then.
+    recorded race says so then. Whoever is given up otherwise says so, and an answer to it is heard before anything new.
     """
 
-    __slots__ = ("_attempt", "_name")
+    __slots__ = ("_attempt", "_name", "_request")
 
-    def __init__(self, turn: Turn, name: str) -> None:
-        self._attempt, self._name = turn.attempt, name
+    def __init__(self, turn: Turn, name: str, request: bytes) -> None:
+        self._attempt, self._name, self._request = turn.attempt, name, request
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> None:
+        self._attempt.awaited[self._name] = self._request
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         attempt, name = self._attempt, self._name
+        attempt.awaited.pop(name, None)
         if not isinstance(error, asyncio.CancelledError):
             return
-        if attempt.is_open and has_lost() and name not in attempt.boundary.in_doubt:
+        if not has_lost():
+            attempt.given_up[name] = self._request
+        elif attempt.is_open and name not in attempt.boundary.in_doubt:
             with suppress(ClockJumped):
                 for void in unneeded(attempt, name)[0]:
                     attempt.writer.ride_draft(void)

@@ -62,7 +62,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     attempt = turn.attempt
     attempt.unbegun.begin(name)
     come_to(name)
-    with attempt.parking.open_call(), HeardOrVoid(turn, name):
+    with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
         try:
             recorded = await attempt.recall(name, "effect")
             check_not_exchanged(turn, effect, name)

@@ -51,7 +51,7 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call(), HeardOrVoid(turn, name):
+    with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
         recorded = await attempt.recall(name, "effect")
         check_not_exchanged(turn, effect, name)
         if recorded is not None:

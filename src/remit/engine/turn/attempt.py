@@ -45,9 +45,11 @@ class Attempt:
     """Journal and replay of one turn. Belongs to one event loop."""
 
     __slots__ = (
+        "awaited",
         "boundary",
         "closed_by",
         "failed",
+        "given_up",
         "halted",
         "has_ended",
         "has_opened",
@@ -90,6 +92,8 @@ class Attempt:
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
         self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
         self.let_go: set[str] = set()  # what is under way, or over, that the flow gave up, other than by losing a race
+        self.awaited: dict[str, bytes] = {}  # calls of the boundary that the flow waits for, with the request of each
+        self.given_up: dict[str, bytes] = {}  # those that it gave up, other than by losing a race
         calls = view.calls.values()
         self.unbegun = Unbegun(self)
         self.under_way: set[str] = set()  # effects whose function is being called for the first time: no doubt yet
@@ -162,7 +166,7 @@ class Attempt:
         await self.check_may_begin(wish.name)
         if self.unasked:
             await until_due(self, wish)
-        if self.in_flight:
+        if self.in_flight or len(self.awaited) > 1:
             await until_told(self)
         check_heard(self, wish.name)
 
@@ -362,7 +366,7 @@ class Attempt:
                 task.cancel()
 
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
-        unheard = unheard_of(self.view.calls, recorded)
+        unheard = unheard_of(self.view, recorded)
         if unheard and all(self.unbegun.is_given_up(name) for name in recorded):
             self.halt(parked_unheard(unheard, ", ".join(asked) or "its end"))  # its code did not change
         else:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from remit.engine.turn import replay
 from remit.engine.turn.halt import Again
 from remit.engine.turn.parking import HOPS, STILL_SECONDS
-from remit.engine.turn.unheard import parked_unheard, unheard_of
+from remit.engine.turn.unheard import parked_unheard, unheard_answers, unheard_of
 from remit.engine.turn.wish import Wish
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def until_seen(attempt: Attempt) -> None:
 async def until_told(attempt: Attempt) -> None:
     """Let calls that were cancelled just now say so: a task hears of that when it has its next turn."""
     for _ in range(HOPS):
-        if attempt.let_go or not attempt.in_flight:
+        if attempt.let_go or not (attempt.in_flight or unheard_answers(attempt.boundary, attempt.awaited)):
             break
         await asyncio.sleep(0)
 
@@ -65,7 +65,8 @@ def check_heard(attempt: Attempt, then: str) -> None:
         # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
         # is awaited; the next turn finds it recorded and goes another way.
         attempt.stop(Again())
-    unheard = unheard_of(attempt.view.calls, attempt.replay.unheard)
+    unheard = unheard_of(attempt.view, attempt.replay.unheard)
+    unheard += unheard_answers(attempt.boundary, attempt.given_up)
     if unheard:
         attempt.stop(parked_unheard(unheard, then))
 
