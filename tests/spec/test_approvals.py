@@ -677,6 +677,7 @@ async def test_what_was_asked_at_the_opening_and_is_gone_from_the_code_cannot_sa
         await office.go(rt)
         question = (await judged(rt)).question
         assert (question.wanted, question.unwanted_by) == ("unknown", "LookupError")
+        assert question.wanted_lost.endswith("test_approvals.is_wanted")
     assert office.sent == []
 
 

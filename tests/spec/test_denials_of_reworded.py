@@ -84,8 +84,9 @@ async def test_a_no_stands_for_a_rewording_when_the_policy_that_asked_is_gone(
 async def test_a_no_to_a_rewording_is_heard_again_by_the_same_code(
     of: str, fields: Collection[str], storage: Storage
 ):  # proves: APR-6, APR-10, RUN-4
-    office, immaterial, broken = Office(), [() if fields else ("note",)], [True]
-    roles = ["director"]
+    office, broken = Office(), [True]
+    before: Collection[str] = () if fields else ("note",)
+    roles, immaterial = ["director"], before
 
     def late() -> str:
         if broken:
@@ -99,7 +100,7 @@ async def test_a_no_to_a_rewording_is_heard_again_by_the_same_code(
                 if of == "an effect":
                     await run.effect(office.pay, office.order)
                 else:
-                    await run.approve("terms", office.order, roles=roles, within=HOURS, immaterial=immaterial[0])
+                    await run.approve("terms", office.order, roles=roles, within=HOURS, immaterial=immaterial)
             outcome: str = await run.step(late)
             return outcome
 
@@ -108,9 +109,9 @@ async def test_a_no_to_a_rewording_is_heard_again_by_the_same_code(
     async with storage.open() as rt:
         await staffed(rt)
         await rt.start(release(remit.Rule()), id="r", by=BUYER)
-        await rt.resume("r", release(by_director(*immaterial[0])))
+        await rt.resume("r", release(by_director(*before)))
         await answer(rt, "deny")
-        immaterial[0], office.order = tuple(fields), ORDER | {"note": "many thanks"}
+        immaterial, office.order = fields, ORDER | {"note": "many thanks"}
         roles[:] = ["requester"]
         for _ in range(2):
             with pytest.raises(remit.StepError, match="not now"):

@@ -526,6 +526,11 @@ TOLD = [
         asked(wanted="unknown", unwanted_by="KeyError"),
         "nobody can say whether it is wanted (KeyError)",
     ),
+    (
+        "objective.unknown",
+        asked(wanted="unknown", unwanted_by="LookupError", wanted_lost="shop.wanted"),
+        "nobody can say whether it is wanted: the code no longer has shop.wanted, which the run was opened with",
+    ),
     ("clock.regressed", asked(regressed=True), "the clock stands behind the last entry"),
     ("identity.disabled", asked(behalf=replace(DANA, disabled=True)), "on behalf of user:dana is disabled"),
     ("identity.unknown", asked(executor=replace(BUYER, known=False)), "executor agent:buyer is unknown"),

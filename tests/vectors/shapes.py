@@ -164,6 +164,7 @@ PARTS: dict[str, dict[str, str]] = {
         "unnamed": "boolean = false",
         "unwanted_by": 'text = ""',
         "wanted": 'one of |no|unknown|yes = ""',
+        "wanted_lost": 'text = ""',
         "window_end": "integer",
     },
     "answer": {

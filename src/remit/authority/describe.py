@@ -72,10 +72,18 @@ def _objective(question: Question) -> tuple[str, str]:
     if question.regressed:
         seen.append("the clock stands behind the last entry")
     wanted = ["still wanted"] if question.wanted else []
+    if question.wanted_lost:
+        name = question.wanted_lost
+        wanted = [f"still wanted, as {name} says: bring that back into the code under this name, or cancel this run"]
     return "; ".join(seen), "; ".join(["not cancelled", *wanted, f"until {_moment(question.window_end)}"])
 
 
 def _wanted(question: Question) -> str:
+    if question.wanted_lost:
+        return (
+            f"nobody can say whether it is wanted: the code no longer has {question.wanted_lost}, "
+            "which the run was opened with"
+        )
     if question.wanted == "unknown":
         return f"nobody can say whether it is wanted ({question.unwanted_by})"
     return "still wanted" if question.wanted == "yes" else "not wanted any more"

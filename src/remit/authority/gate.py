@@ -103,7 +103,7 @@ def _objective(question: Question) -> Finding:
     if question.wanted == "no":
         return _no("objective", "abandon", "objective.unwanted")
     if question.wanted == "unknown":
-        return _no("objective", "revalidate", "objective.unknown", question.unwanted_by)
+        return _no("objective", "revalidate", "objective.unknown", question.wanted_lost or question.unwanted_by)
     # A clock that was set back revives nothing, because `now` is the later of the two; it is said all the same.
     return _OBJECTIVE_REGRESSED if question.regressed else _OBJECTIVE_OK
 

@@ -38,6 +38,8 @@ _STAYS = f"mend the flow, then {_GO_ON}: a recorded failure of a call stays, so 
 
 # What one needs that waits at the gate, where nobody is asked and nothing is in doubt. `_leaving` says what stays done.
 _AT_THE_GATE = {
+    "objective_unknown": "let `still_wanted` say yes or no, under the name that the run was opened with, "
+    f"then {_GO_ON}; or {_CANCEL}.",
     "evidence_expired": f"{_GO_ON} where the flow takes it again (`again=`); else {_CANCEL}, "
     "and open a new run: it stays expired.",
     "evidence_changed": f"{_CANCEL}, and open a new run: its request was made from what changed since, "

@@ -84,6 +84,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         unnamed=rules.unnamed,
         unwanted_by=unwanted_by,
         wanted=wanted,
+        wanted_lost=rules.wanted_lost,
     )
     for cap in rules.ceilings:
         if cap.pin.per not in ruling.DATED:
