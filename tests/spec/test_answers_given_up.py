@@ -46,6 +46,7 @@ WAITS: dict[str, Wait] = {
     "alone": alone,
     "in a task of the flow's own": two_deep,
     "gather": lambda run, call: run.gather(call),
+    "gather in gather": lambda run, call: run.gather(run.gather(call)),
     "first": lambda run, call: run.first(call, run.step(never)),
     "gather in first": lambda run, call: run.first(run.gather(call), run.step(never)),
 }
@@ -67,8 +68,11 @@ class Impatient:
             if not self.is_patient:
                 if self.quick != "not begun":
                     await self.is_looked_at.wait()
+                if self.quick == "waiting":
+                    for _ in range(30):
+                        await asyncio.sleep(0)
                 waiting.cancel()
-                if self.quick != "not awaited":
+                if self.quick not in ("waiting", "not awaited"):
                     await asyncio.wait([waiting])
                 await run.effect(self.elsewhere, Order(invoice="elsewhere"))
                 return "elsewhere"
@@ -83,6 +87,8 @@ class Impatient:
     async def quote(self) -> int:
         self.is_looked_at.set()
         if not self.is_patient:
+            if self.quick == "waiting":
+                raise OSError("nobody can say")
             await asyncio.Event().wait()
         return 5
 
@@ -133,8 +139,8 @@ async def test_the_answer_to_a_transaction_is_heard_before_anything_begins(tmp_p
         assert (await rt.run(impatient.flow, id="r", by=BUYER)).value == "no"
 
 
-@pytest.mark.parametrize("quick", ["not begun", "not awaited"])
-@pytest.mark.parametrize("way", ["alone", "in a task of the flow's own", "gather"])
+@pytest.mark.parametrize("quick", ["not begun", "not awaited", "waiting"])
+@pytest.mark.parametrize("way", ["alone", "in a task of the flow's own", "gather", "gather in gather"])
 @pytest.mark.parametrize("of", ["an effect", "a question"])
 async def test_whoever_was_cancelled_just_now_says_first_what_it_gave_up(
     of: str, way: str, quick: str
@@ -143,12 +149,13 @@ async def test_whoever_was_cancelled_just_now_says_first_what_it_gave_up(
     async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
         await staffed(rt)
         await rt.run(impatient.flow, id="r", by=BUYER)
-        await answer(rt, "deny")
+        choice: Literal["approve", "deny"] = "approve" if quick == "waiting" else "deny"  # a no waits for nothing
+        await answer(rt, choice)
         impatient.is_patient.clear()
         impatient.quick = quick
         await impatient.assert_held(rt)
         impatient.is_patient.append(True)
-        assert (await rt.run(impatient.flow, id="r", by=BUYER)).value == "no"
+        assert (await rt.run(impatient.flow, id="r", by=BUYER)).value == {"approve": "yes", "deny": "no"}[choice]
 
 
 @pytest.mark.parametrize("is_changed_back", [True, False])
