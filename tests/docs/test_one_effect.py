@@ -67,6 +67,7 @@ READ = {
     ("engine/turn/step.py", "since_us"),
     ("engine/turn/unbegun.py", "Unbegun.begin"),
     ("engine/turn/unbegun.py", "Unbegun.made"),
+    ("engine/turn/unheard.py", "unheard_answers"),
     ("engine/turn/unheard.py", "unheard_of"),
     ("authority/rule.py", "several_names"),
     ("engine/turn/wish.py", "Wish.declared"),

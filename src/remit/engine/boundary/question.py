@@ -58,7 +58,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     began = turn.attempt.writer.now()
     business, ceilings = await shared(turn, wish, rules, began)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
-    own = boundary.effects.get(wish.name)
+    own, ask = boundary.effects.get(wish.name), boundary.last_ask_of(wish.name)
     names = sorted({*rules.evidence, *wish.rests_on.names})
     evidence = [_basis(turn, wish, name) for name in names]
     bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
@@ -73,7 +73,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     )
     question = msgspec.structs.replace(
         _frame(turn, authority),
-        answer=_answer(authority, boundary, wish, bound, own, _immaterial(needs, rules)),
+        answer=None if ask is None else _answer(authority, boundary, wish, bound, own, _immaterial(needs, rules)),
         ceilings=ceilings,
         doubts=[name for name in _doubts_before(boundary, wish) if name not in turn.attempt.under_way],
         effect=crossing,
