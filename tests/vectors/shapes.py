@@ -33,7 +33,12 @@ BODIES: dict[str, dict[str, str]] = {
     "StepDone": {"took": "integer"},
     "StepFailed": {"error": "text", "took": "integer"},
     "ValueDrawn": {"source": "one of now|random|uuid"},
-    "RaceWon": {"beside": "list of text = []", "of": "integer", "winner": "integer"},
+    "RaceWon": {
+        "beside": "list of text = []",
+        "calls": "list of text = []",
+        "of": "integer",
+        "winner": "integer",
+    },
     "EvidenceTaken": {"again": "boolean = false", "as_of": "integer", "evidence": "text", "until": "integer"},
     "GateJudged": {"question": "question", "verdict": "verdict"},
     "EffectIntended": {

@@ -70,6 +70,7 @@ class RaceWon(Fact, frozen=True, kw_only=True):
     """One of several calls finished first; the others may not begin any more."""
 
     beside: list[str] = []  # effects that were under way for those that lost, by name, in order
+    calls: list[str] = []  # that the winner came to, by name, in order
     of: Integer  # how many raced
     winner: Integer  # position of the winner, from 0
 

@@ -114,6 +114,7 @@ class Life:
         tasks: dict[str, asyncio.Future[Any]] = {}
         for run in runs:
             turn = self.turns[run] = Turn(run, self.process, self.outside, is_patient=self.outside.is_right)
+            turn.turned = random.Random(self.rng.random()) if self.rng.random() < 0.5 else None
             flow = self.player.flow(self.shapes[run], turn)
             tasks[run] = asyncio.ensure_future(self.rt.run(flow, id=run, by=BUYER))
         self._arm(tasks, mishap)

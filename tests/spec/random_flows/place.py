@@ -7,6 +7,7 @@ is over, a group that failed, or whoever said so.
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,9 @@ class Turn:
     told: list[Told] = field(default_factory=list)
     given_up: dict[str, int] = field(default_factory=dict)  # calls that the flow let go of, other than in a race
     is_patient: bool = False
+    turned: random.Random | None = (
+        None  # by which the sides of a race are put in another order; None as they are written
+    )
     is_cancelled: bool = False  # from outside
     has_given_up: bool = False  # the flow went on without something that it had begun: nothing records that
     left: list[asyncio.Future[Any]] = field(default_factory=list)  # tasks that it may leave behind

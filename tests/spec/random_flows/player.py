@@ -225,9 +225,10 @@ class Player:
         if not shape.is_bare:
             branches = [place.branch(f"b{at}", races=True) for at in range(len(shape.parts))]
             calls = [self._in_branch(*each) for each in zip(branches, shape.parts, strict=True)]
-            return f"first {await place.run.first(*calls)}"
+            return f"first {await place.run.first(*_turned(place, shape, calls))}"
         try:  # as they are, what each of them gave is not seen
-            return f"first {_text(await place.run.first(*(self.call(place, part)[1] for part in shape.parts)))}"
+            bare = [self.call(place, part)[1] for part in shape.parts]
+            return f"first {_text(await place.run.first(*_turned(place, shape, bare)))}"
         except asyncio.CancelledError:
             place.turn.has_given_up = True
             raise
@@ -318,6 +319,13 @@ class Player:
             task.cancel()
             await asyncio.wait([task])
         return f"{given}, {await task}" if shape.how == "await" else given
+
+
+def _turned(place: Place, shape: Shape, sides: list[Coroutine[Any, Any, Any]]) -> list[Coroutine[Any, Any, Any]]:
+    """The sides of a race, in whatever order this turn has them; as they are where more than one of them has no name."""
+    rng = place.turn.turned
+    nameless = sum(all(one.kind == "draw" or one.kind not in LEAVES for one in part.all()) for part in shape.parts)
+    return sides if rng is None or nameless > 1 else rng.sample(sides, len(sides))
 
 
 def _begun(call: Awaitable[Any]) -> asyncio.Future[Any]:

@@ -35,7 +35,7 @@ from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.due import until_due
 from remit.engine.turn.halt import Parked
-from remit.engine.turn.race import come_to, has_lost
+from remit.engine.turn.race import has_lost
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
@@ -61,7 +61,6 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    come_to(name)
     with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
         try:
             recorded = await attempt.recall(name, "effect")

@@ -23,7 +23,7 @@ from remit.engine.turn.closing import MISFITS, AttemptClosed
 from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
 from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
-from remit.engine.turn.race import check_not_lost, has_lost
+from remit.engine.turn.race import check_not_lost, come_to, has_lost
 from remit.engine.turn.replay import Replay
 from remit.engine.turn.unbegun import Unbegun
 from remit.engine.turn.unheard import parked_unheard, unheard_of
@@ -118,6 +118,7 @@ class Attempt:
         kind: what the code asks for by this name. Where the journal knows the name as another kind of call, code and
         journal disagree: what was begun outside under that name must not be forgotten.
         """
+        come_to(name)
         if not self.is_open:
             # A flow that swallows even this comes again, maybe for ever: others of this loop have their turn.
             self.times_too_late += 1

@@ -4,6 +4,7 @@ until_due     what was asked or intended before is asked for first: where the co
               instead, the answer to the old question would be lost, and with it perhaps a no
 until_told    whoever was cancelled in this moment has its turn of the loop, and says what it gave up
 check_heard   what the flow gave up is heard first
+until_none    whatever is to be come to, so long as the flow moves
 until_seen    a turn that only settles what is in doubt lets all of that be come to
 """
 
@@ -39,7 +40,7 @@ async def until_asked(attempt: Attempt, *, is_whole: bool = False) -> None:
 
     is_whole: the whole flow waits meanwhile, so it takes no more than a moment.
     """
-    await _until_none(attempt, lambda: len(attempt.unasked), is_whole=is_whole)
+    await until_none(attempt, lambda: len(attempt.unasked), is_whole=is_whole)
 
 
 async def until_seen(attempt: Attempt) -> None:
@@ -48,7 +49,7 @@ async def until_seen(attempt: Attempt) -> None:
     def unseen() -> int:
         return len(set(attempt.boundary.in_doubt) - {wish.name for wish in attempt.in_flight.values()})
 
-    await _until_none(attempt, unseen, is_whole=attempt.replay.is_whole())
+    await until_none(attempt, unseen, is_whole=attempt.replay.is_whole())
 
 
 async def until_told(attempt: Attempt) -> None:
@@ -71,7 +72,7 @@ def check_heard(attempt: Attempt, then: str) -> None:
         attempt.stop(parked_unheard(unheard, then))
 
 
-async def _until_none(attempt: Attempt, left: Callable[[], int], *, is_whole: bool) -> None:
+async def until_none(attempt: Attempt, left: Callable[[], int], *, is_whole: bool = False) -> None:
     """Until none is left, or the flow stands still, as the replay has it. Raises AttemptClosed: the turn ended."""
     for _ in range(HOPS):
         if not left():

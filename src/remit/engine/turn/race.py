@@ -17,13 +17,13 @@ from remit.engine.turn.exits import begun
 
 
 class Contestant:
-    """One of the calls that race, and all that it calls in turn. effects: that it came to, by name."""
+    """One of the calls that race, and all that it calls in turn. calls: that it came to, by name; no draws."""
 
-    __slots__ = ("effects", "has_lost", "outer")
+    __slots__ = ("calls", "has_lost", "outer")
 
     def __init__(self, outer: Contestant | None) -> None:
         self.has_lost, self.outer = False, outer
-        self.effects: set[str] = set()
+        self.calls: set[str] = set()
 
 
 _racing_for: contextvars.ContextVar[Contestant | None] = contextvars.ContextVar("remit_racing_for", default=None)
@@ -55,18 +55,18 @@ def enter(calls: list[Awaitable[Any]]) -> tuple[list[asyncio.Future[Any]], list[
     return tasks, marks
 
 
-def come_to(effect: str) -> None:
-    """The calling code comes to an effect, for whomever it races."""
+def come_to(call: str) -> None:
+    """The calling code comes to a call, for whomever it races."""
     mark = _racing_for.get()
     while mark is not None:
-        mark.effects.add(effect)
+        mark.calls.add(call)
         mark = mark.outer
 
 
 def beside(marks: list[Contestant], winner: int, in_doubt: list[str]) -> list[str]:
     """Of the effects that are under way, those that somebody who loses came to."""
     losers = marks[:winner] + marks[winner + 1 :]
-    return sorted(name for name in in_doubt if any(name in mark.effects for mark in losers))
+    return sorted(name for name in in_doubt if any(name in mark.calls for mark in losers))
 
 
 def decide(marks: list[Contestant], winner: int) -> None:

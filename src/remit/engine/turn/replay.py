@@ -27,7 +27,8 @@ ours; they are given seconds before they are refused.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from remit.engine.turn.aside import is_aside
@@ -58,6 +59,7 @@ class Replay:
         "_at",
         "_blocked",
         "_given",
+        "_held",
         "_is_armed",
         "_is_ending",
         "_left",
@@ -93,6 +95,7 @@ class Replay:
         self._main = main
         self._blocked = 0  # calls that wait here and keep the whole flow waiting
         self._given: set[str] = set()  # handed out to calls that did not have their turn of the loop since
+        self._held = 0  # by whom nothing new may begin yet
         self._moves = 0
         self._is_armed, self._still_from = False, 0.0
         self._is_ending = False
@@ -145,6 +148,20 @@ class Replay:
     def has(self, name: str) -> bool:
         """Whether a completion of this name is still to be delivered."""
         return name in self._left
+
+    def left_before(self, seq: int) -> set[str]:
+        """Names of recorded calls that are older than this and were not delivered yet."""
+        return {name for name, recorded in self._left.items() if recorded.seq < seq and name not in self._optional}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """In here nothing new begins, although everything recorded may be delivered meanwhile."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            self._end_when_all_received()
 
     def stop(self, signal: BaseException) -> None:
         """Raise `signal` in every call that waits here, and in each that comes later: nobody would wake it."""
@@ -213,7 +230,7 @@ class Replay:
 
     def _end_when_all_received(self) -> None:
         """New calls may begin once the last outcome is where it was asked for, and what it cancels is cancelled."""
-        if not (self.left or self._given or self._is_ending):
+        if not (self.left or self._given or self._held or self._is_ending):
             self._is_ending = True
             self._end(asyncio.get_running_loop(), _HOPS_TO_END)
 

@@ -4,7 +4,7 @@
     first    the winner is recorded; a loser is cancelled and may not begin any more
 
 Which call finished first is chance, so it is written down. On replay the winner comes from
-the journal, after every completion that came before it was delivered, and every question
+the journal, by the calls that it came to, after every completion that came before it was delivered, and every question
 or doubt that began before it was come to; a loser that has nothing recorded is still held
 back by the replay when the race ends, and so never begins.
 """
@@ -24,6 +24,7 @@ from remit.engine.turn.caught import give
 from remit.engine.turn.due import until_asked
 from remit.engine.turn.exits import begun
 from remit.engine.turn.handed import Handed
+from remit.engine.turn.won import recorded_winner
 from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
 
@@ -122,7 +123,8 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
     """The position of the winner, which is recorded. Raises CallRefused inside a body, before any of them began."""
     check_in_flow(name, attempt)
     if attempt.replay.has(name):
-        return await _recorded_winner(attempt, name, len(marks))
+        return await recorded_winner(attempt, name, marks)
+    race.come_to(name)
     winner = await finished.get()
     race.decide(marks, winner)
     try:
@@ -134,19 +136,12 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
         attempt.check_open()
         race.check_not_lost()
         beside = race.beside(marks, winner, attempt.boundary.in_doubt)
-        attempt.ride("RaceWon", write(RaceWon(beside=beside, of=len(marks), winner=winner)), name=name)
+        won = RaceWon(beside=beside, calls=sorted(marks[winner].calls), of=len(marks), winner=winner)
+        attempt.ride("RaceWon", write(won), name=name)
     except asyncio.CancelledError:
         race.reopen(marks)  # nobody lost a race of which no end is recorded, and who is given up says so
         raise
     return winner
-
-
-async def _recorded_winner(attempt: Attempt, name: str, racing: int) -> int:
-    recorded = await attempt.recall(name, "race")
-    fact = recorded.fact if recorded is not None else None
-    if not isinstance(fact, RaceWon) or fact.of != racing:
-        attempt.disagree((name,), (f"{name} of {racing}",))
-    return fact.winner
 
 
 def _note(finished: asyncio.Queue[int], position: int, _: object) -> None:
