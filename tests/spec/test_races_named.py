@@ -122,7 +122,7 @@ def _impatient(bank: Bank) -> Side:
 
 
 WINNERS = [_itself, _in_a_branch, _in_a_gather, _in_a_race, _impatient]
-GIVES = {_in_a_gather: ["fast", "fast"], _impatient: "late"}
+GIVES: dict[Any, Any] = {_in_a_gather: ["fast", "fast"], _impatient: "late"}
 
 
 @pytest.mark.parametrize("winner", WINNERS)
@@ -250,7 +250,7 @@ async def test_code_of_which_no_side_or_more_than_one_came_to_what_won_is_refuse
 
 
 async def test_nothing_new_begins_before_it_is_known_who_won():  # proves: RUN-4, RUN-8
-    """The winner failed and runs again, so nothing of it is recorded any more; and it is busy before it comes to that."""
+    """The winner failed and runs again, so nothing of it is recorded; and it is busy before it comes to that."""
     bank, fails = Bank(), [OSError("no line")]
     bank.books.clear()
 
@@ -299,7 +299,7 @@ def test_in_a_plain_flow_the_sides_have_names_too():  # proves: RUN-4, RUN-10
 
     def flow_of(*, is_turned: bool) -> remit.Flow[Any]:
         @remit.flow(contract=OPEN, name="plain")
-        def plain(run: remit.PlainRun) -> str:
+        def plain(run: remit.SyncRun) -> str:
             calls = [run.effect_call(pay, "fast"), run.step_call(wait)]
             return str(run.step(book, run.first(*(reversed(calls) if is_turned else calls))))
 

@@ -322,7 +322,7 @@ class Player:
 
 
 def _turned(place: Place, shape: Shape, sides: list[Coroutine[Any, Any, Any]]) -> list[Coroutine[Any, Any, Any]]:
-    """The sides of a race, in whatever order this turn has them; as they are where more than one of them has no name."""
+    """The sides of a race, in the order that this turn has them in; as written where more than one has no name."""
     rng = place.turn.turned
     nameless = sum(all(one.kind == "draw" or one.kind not in LEAVES for one in part.all()) for part in shape.parts)
     return sides if rng is None or nameless > 1 else rng.sample(sides, len(sides))
