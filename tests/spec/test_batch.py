@@ -135,6 +135,26 @@ async def test_a_cancelled_waiter_neither_stops_nor_breaks_the_commit(tongue: To
     assert len(tongue.written) == 2
 
 
+@pytest.mark.parametrize("moment", ["in line", "under way"])
+async def test_who_is_cancelled_again_and_again_is_told_when_the_unit_is_answered(tongue: Tongue, moment: str):
+    """What comes after it rests on that."""  # proves: OWN-3
+    group = GroupCommit(tongue, Counters())
+    tongue.gate.clear()
+    before = asyncio.ensure_future(group.append(unit(1)))
+    while not tongue.batches:
+        await asyncio.sleep(0)
+    waiting = asyncio.ensure_future(group.append(unit(2))) if moment == "in line" else before
+    for _ in range(3):
+        await asyncio.sleep(0)
+        waiting.cancel()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    tongue.gate.set()
+    await asyncio.wait([before, waiting])
+    assert waiting.cancelled() and len(tongue.written) == (2 if moment == "in line" else 1)
+
+
 async def test_a_small_batch_of_an_embedded_store_is_written_on_the_calling_thread():
     tongue = Tongue(inline_max=2)
     group = GroupCommit(tongue, Counters())

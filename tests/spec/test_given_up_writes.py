@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import remit
@@ -198,3 +201,49 @@ async def test_a_step_that_is_given_up_while_the_loop_ends_does_not_keep_it():  
         asyncio.run(work())
 
     await asyncio.wait_for(asyncio.to_thread(ends), 30)
+
+
+async def test_a_transaction_behind_a_step_that_two_time_outs_gave_up_is_written_after_it(
+    tmp_path: Path,
+):  # proves: FX-6, OWN-3
+    """The step's outcome stands in line behind another run's, on a disk that is busy."""
+    path, go, rows = tmp_path / "app.db", asyncio.Event(), list[int]()
+
+    @remit.step
+    async def quick() -> int:
+        return 1
+
+    @remit.transaction
+    def book(connection: apsw.Connection, number: int) -> int:
+        connection.execute("CREATE TABLE IF NOT EXISTS booked (number INTEGER)")
+        connection.execute("INSERT INTO booked VALUES (?)", (number,))
+        return number
+
+    @remit.flow(contract=OPEN)
+    async def other(run: remit.Run) -> None:
+        await run.step(quick)
+        await go.wait()
+        await run.step(quick)
+
+    @remit.flow(contract=OPEN)
+    async def settle(run: remit.Run) -> int:
+        await run.transact(book, 1)
+        busy.execute("BEGIN IMMEDIATE")
+        asyncio.get_running_loop().call_later(0.3, busy.execute, "ROLLBACK")
+        go.set()
+        await asyncio.sleep(0.05)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.1), asyncio.timeout(0.05):
+                await run.step(quick)
+        return int(await run.transact(book, 2))
+
+    async with remit.open(f"sqlite:///{path}") as rt, asyncio.timeout(30):
+        busy = apsw.Connection(str(path))
+        beside = asyncio.create_task(rt.run(other, id="other"))
+        await asyncio.sleep(0.05)
+        assert (await rt.run(settle, id="r")).value == 2
+        await beside
+        rows += [number for (number,) in busy.execute("SELECT number FROM booked")]
+        busy.close()
+        assert await rt.verify("r") is None
+    assert rows == [1, 2]

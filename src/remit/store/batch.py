@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, NamedTuple, Protocol
@@ -98,8 +99,7 @@ class GroupCommit:
         """Write a unit; returns when it is durable. Raises as Store.append says.
 
         A unit that was handed over is written or not, whoever stopped waiting. Who is cancelled is told so when that is
-        known, and where it was not written, that instead: what comes after it would lose as well. A second cancellation
-        is told at once.
+        known, however often they are, and where it was not written, that instead: what comes after it would lose as well.
         """
         self._check_open()
         line = self._lines.get((unit.run_key, unit.lane))
@@ -133,7 +133,10 @@ class GroupCommit:
         if not waiting.told:
             future: asyncio.Future[Loss | None] = self._loop.create_future()
             waiting.futures.append(future)
-            lost = await future
+            while not future.done():
+                with suppress(asyncio.CancelledError):  # its place in the line is taken until it is answered
+                    await asyncio.wait([future])
+            lost = future.result()
         else:
             if isinstance(waiting.told, BaseException):
                 raise waiting.told from None
