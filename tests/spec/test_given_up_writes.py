@@ -214,10 +214,9 @@ async def test_a_transaction_behind_a_step_that_two_time_outs_gave_up_is_written
         return 1
 
     @remit.transaction
-    def book(connection: apsw.Connection, number: int) -> int:
+    def book(connection: apsw.Connection, number: int) -> None:
         connection.execute("CREATE TABLE IF NOT EXISTS booked (number INTEGER)")
         connection.execute("INSERT INTO booked VALUES (?)", (number,))
-        return number
 
     @remit.flow(contract=OPEN)
     async def other(run: remit.Run) -> None:
@@ -226,7 +225,7 @@ async def test_a_transaction_behind_a_step_that_two_time_outs_gave_up_is_written
         await run.step(quick)
 
     @remit.flow(contract=OPEN)
-    async def settle(run: remit.Run) -> int:
+    async def settle(run: remit.Run) -> None:
         await run.transact(book, 1)
         busy.execute("BEGIN IMMEDIATE")
         asyncio.get_running_loop().call_later(0.3, busy.execute, "ROLLBACK")
@@ -235,13 +234,13 @@ async def test_a_transaction_behind_a_step_that_two_time_outs_gave_up_is_written
         with suppress(TimeoutError):
             async with asyncio.timeout(0.1), asyncio.timeout(0.05):
                 await run.step(quick)
-        return int(await run.transact(book, 2))
+        await run.transact(book, 2)
 
     async with remit.open(f"sqlite:///{path}") as rt, asyncio.timeout(30):
         busy = apsw.Connection(str(path))
         beside = asyncio.create_task(rt.run(other, id="other"))
         await asyncio.sleep(0.05)
-        assert (await rt.run(settle, id="r")).value == 2
+        assert (await rt.run(settle, id="r")).status == "completed"
         await beside
         rows += [number for (number,) in busy.execute("SELECT number FROM booked")]
         busy.close()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import remit
+from remit.engine.turn import replay
 from remit.facts.kinds import RaceWon
 from remit.store.memory import MemoryStore
 from tests.spec.conftest import Storage
@@ -199,6 +200,54 @@ async def test_a_side_that_won_without_a_call_is_the_one_that_makes_none(loser: 
     assert bank.paid == []
 
 
+async def test_a_side_that_is_busy_before_its_recorded_call_is_waited_for():  # proves: RUN-4, RUN-8
+    bank = Bank()
+
+    async def late() -> str:
+        await asyncio.sleep(0.4)
+        return "late"
+
+    async def busy(run: remit.Run) -> Any:
+        await asyncio.to_thread(time.sleep, 0.2)
+        await run.step(bank.quote, "fast")
+        return await run.branch("then").step(bank.quote, "slow")
+
+    async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
+        assert (await bank.play(rt, lambda run: late(), busy)).calls == []
+        assert await bank.go_on(rt, busy, lambda run: late()) == "booked late"
+    assert bank.begun == ["fast", "slow"]
+
+
+async def test_a_race_within_a_race_is_a_call_too():  # proves: RUN-4, RUN-8
+    bank = Bank()
+
+    def inner(run: remit.Run) -> Awaitable[Any]:
+        return run.branch("inner").first(asyncio.sleep(0, "inner"), asyncio.sleep(60))
+
+    def outer(run: remit.Run) -> Awaitable[Any]:
+        return asyncio.sleep(60)
+
+    async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
+        assert (await bank.play(rt, inner, outer)).calls == ["inner/run.first"]
+        assert await bank.go_on(rt, outer, inner) == "booked inner"
+
+
+async def test_a_side_of_which_the_journal_has_something_did_not_win_by_what_it_gave_up(
+    monkeypatch: pytest.MonkeyPatch,
+):  # proves: RUN-4
+    """The release of today does not come to the call that the winner gave up."""
+    monkeypatch.setattr(replay, "STILL_SECONDS_OF_TASKS", 0.2)
+    bank = Bank()
+
+    async def other(run: remit.Run) -> Any:
+        await run.step(bank.quote, "fast")
+        return await run.branch("then").step(bank.quote, "slow")
+
+    async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
+        assert (await bank.play(rt, _impatient(bank), other)).calls == ["impatient/quote"]
+        assert await bank.go_on(rt, other, lambda run: asyncio.sleep(0, "late")) == "booked late"
+
+
 async def test_sides_without_any_call_are_told_apart_by_their_places():  # proves: RUN-8
     bank = Bank()
 
@@ -211,7 +260,9 @@ async def test_sides_without_any_call_are_told_apart_by_their_places():  # prove
         assert await bank.go_on(rt, lambda run: after(500), lambda run: after(1)) == "booked 1"
 
 
-async def test_code_of_which_no_side_or_more_than_one_came_to_what_won_is_refused():  # proves: RUN-4
+@pytest.mark.parametrize("seconds", [0.0, 0.2])
+async def test_code_of_which_no_side_or_more_than_one_came_to_what_won_is_refused(seconds: float):  # proves: RUN-4
+    """seconds: for which one of them is busy before it does."""
     bank = Bank()
 
     async def nothing() -> str:
@@ -225,6 +276,7 @@ async def test_code_of_which_no_side_or_more_than_one_came_to_what_won_is_refuse
         return await run.branch("then").effect(bank.pay, "then")
 
     async def paying(run: remit.Run) -> Any:
+        await asyncio.to_thread(time.sleep, seconds)
         await run.effect(bank.pay, "fast")
         return await run.branch("then").effect(bank.pay, "then")
 

@@ -98,8 +98,8 @@ class GroupCommit:
     async def append(self, unit: Unit) -> None:
         """Write a unit; returns when it is durable. Raises as Store.append says.
 
-        A unit that was handed over is written or not, whoever stopped waiting. Who is cancelled is told so when that is
-        known, however often they are, and where it was not written, that instead: what comes after it would lose as well.
+        A unit that was handed over is written or not, whoever stopped waiting. Who is cancelled, however often, is told
+        so when that is known, and where it was not written, that instead: what comes after it would lose as well.
         """
         self._check_open()
         line = self._lines.get((unit.run_key, unit.lane))

@@ -79,8 +79,8 @@ class Store(Protocol):
         One that sets a run aside says where that run ends in its own commit, behind which nobody extends it.
         Raises LeaseLost where head, epoch or lease were not as the unit says, Moved where something else that it
         rests on was not: nothing of it was written, other units of the same commit were. Where both are so, LeaseLost.
-        Raises CommitUnknown where the answer was lost for good. Who is cancelled meanwhile, however often, is told so when
-        it is known that it was written, and where it was not, that instead.
+        Raises CommitUnknown where the answer was lost for good. Who is cancelled meanwhile, however often, is told so
+        when it is known that it was written, and where it was not, that instead.
         """
         ...
 
