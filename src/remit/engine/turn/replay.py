@@ -151,7 +151,12 @@ class Replay:
 
     def left_before(self, seq: int) -> set[str]:
         """Names of recorded calls that are older than this and were not delivered yet."""
-        return {name for name, recorded in self._left.items() if recorded.seq < seq and name not in self._optional}
+        names, at = set(), self._at
+        while at < len(self._order) and (recorded := self._order[at]).seq < seq:
+            if recorded.name in self._left and recorded.name not in self._optional:
+                names.add(recorded.name)
+            at += 1
+        return names
 
     @contextmanager
     def held(self) -> Iterator[None]:
