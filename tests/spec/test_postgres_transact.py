@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import asyncpg
 import pytest
+from asyncpg.exceptions import InterfaceError, PostgresError
 
 from remit.errors import CommitUnknown, LeaseLost, Moved, Refused, StoreUnavailable
 from remit.store.marks import Fence, Reserve
@@ -181,6 +183,257 @@ async def test_one_that_hides_a_failure_of_a_statement_wrote_nothing(store, outs
         await store.transact(build, limit_ms=LIMIT_MS)
     assert refused.value.code == "transact.ended"
     assert await invoices(outside) == []
+
+
+# -- what is left of it when it is over -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_nothing_is_written_over_it_when_it_is_over(store, outside, fails):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+    kept: list[Callable[[], Awaitable[Any]]] = []
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection, 1)
+        execute, prepared = connection.execute, await connection.prepare("INSERT INTO invoice VALUES (3)")
+        cursor = await connection.cursor("INSERT INTO invoice VALUES (4) RETURNING number")
+        inner = connection.transaction()
+        await inner.start()
+        kept.extend((lambda: insert(connection, 2), lambda: execute("INSERT INTO invoice VALUES (2)")))
+        kept.extend((prepared.fetch, lambda: cursor.fetch(1), inner.rollback, inner.commit, connection.reset))
+        kept.append(lambda: connection.copy_records_to_table("invoice", records=[(5,)]))
+        if fails:
+            raise ZeroDivisionError
+        return hand.step()
+
+    async def late(connection: asyncpg.Connection | None = None) -> None:
+        for write in kept:
+            with pytest.raises(InterfaceError):
+                await write()
+
+    async def build_again(connection: asyncpg.Connection) -> Unit:
+        await late()
+        return Hand(store, (await read_stored(store, hand.row.run_key)).row).step()
+
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+        await store.transact(build, limit_ms=LIMIT_MS)
+    await late()
+    await store.transact(build_again, limit_ms=LIMIT_MS)
+    assert await invoices(outside) == ([] if fails else [1])
+
+
+async def test_nothing_is_written_over_it_between_its_return_and_the_commit(store, outside, monkeypatch):
+    # proves: FX-6
+    hand = await open_held(store, "po-1")
+    given: list[asyncpg.Connection] = []
+    raised: list[type[Exception]] = []
+
+    async def look(connection: Any, *rest: Any) -> Any:
+        for sql in ("INSERT INTO invoice VALUES (2)", "ROLLBACK", "COMMIT"):
+            try:
+                await given[0].execute(sql)
+            except InterfaceError as exc:
+                raised.append(type(exc))
+        return await write_locked(connection, *rest)
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        given.append(connection)
+        await insert(connection, 1)
+        return hand.step()
+
+    monkeypatch.setattr(postgres_transact, "write_locked", look)
+    await store.transact(build, limit_ms=LIMIT_MS)
+    assert (await invoices(outside), len(raised)) == ([1], 3)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_statement_that_is_still_under_way_writes_nothing(store, outside, fails):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+    tasks: list[asyncio.Task[Any]] = []
+    failure = TimeoutError("as a call to somewhere else")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection, 1)
+        writes = "WITH asleep AS MATERIALIZED (SELECT pg_sleep(0.3)) INSERT INTO invoice SELECT 2 FROM asleep"
+        tasks.append(asyncio.create_task(connection.execute(writes)))
+        await asyncio.sleep(0.05)
+        if fails:
+            raise failure
+        return hand.step()
+
+    with pytest.raises(TimeoutError if fails else Refused) as refused:
+        await store.transact(build, limit_ms=LIMIT_MS)
+    await asyncio.wait(tasks)
+    assert isinstance(tasks[0].exception(), PostgresError | InterfaceError)
+    if isinstance(refused.value, Refused):
+        assert (refused.value.code, "under way" in refused.value.message) == ("transact.ended", True)
+    else:
+        assert refused.value is failure
+    await outside.fetch("SELECT 1 FROM remit.run FOR UPDATE NOWAIT")  # nothing is left at the server
+    assert await invoices(outside) == []
+    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step())
+    assert await invoices(outside) == [1]
+
+
+AFTERWARDS = [
+    "ROLLBACK",
+    "COMMIT",
+    "ROLLBACK; BEGIN",
+    "ROLLBACK; SET search_path = public",
+    "ROLLBACK; RESET ALL",
+    "ROLLBACK; RESET default_transaction_read_only",
+    "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE; ROLLBACK",
+    "SET default_transaction_read_only = off; COMMIT",
+    "ROLLBACK AND CHAIN",
+]
+
+
+@pytest.mark.parametrize("ending", [*AFTERWARDS, "reset", "discard"])
+async def test_what_it_writes_when_it_has_ended_the_transaction_is_refused(store, outside, ending):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection, 7)
+        if ending == "reset":
+            await connection.reset()
+        elif ending == "discard":
+            await connection.execute("ROLLBACK")
+            await connection.execute("DISCARD ALL")
+        else:
+            for statement in ending.split("; "):
+                with suppress(asyncpg.ForeignKeyViolationError):
+                    await connection.execute(statement)
+        with nullcontext() if "CHAIN" in ending else pytest.raises(asyncpg.ReadOnlySQLTransactionError):
+            await connection.execute("INSERT INTO invoice VALUES (1)")
+        return hand.step()
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # asyncpg tells it of a reset in a transaction
+    with pytest.raises(Refused) as refused:
+        await store.transact(build, limit_ms=LIMIT_MS)
+    assert refused.value.code == "transact.ended"
+    assert await invoices(outside) == []
+    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step())
+    assert await invoices(outside) == [1]
+
+
+async def test_what_was_refused_after_its_end_is_told_by_that(store, outside):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await connection.execute("ROLLBACK")
+        await insert(connection)
+        return hand.step()
+
+    with pytest.raises(Refused) as refused:
+        await store.transact(build, limit_ms=LIMIT_MS)
+    assert (refused.value.code, "before its function returned" in refused.value.message) == ("transact.ended", True)
+    assert await invoices(outside) == []
+
+
+async def test_a_session_is_used_again_only_after_a_clean_commit(store, outside):  # proves: FX-6
+    old = (await open_held(store, "po-1")).row
+    pids: list[int] = []
+
+    async def build(connection: asyncpg.Connection, number: int) -> Unit:
+        pids.append(await connection.fetchval("SELECT pg_backend_pid()"))
+        await connection.execute("SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE")
+        await insert(connection, number)
+        row = old if number == 3 else (await read_stored(store, old.run_key)).row
+        return Hand(store, row).step()
+
+    await store.transact(lambda c: build(c, 1), limit_ms=LIMIT_MS)
+    session = store._transactions._link._connection
+    assert await session.fetchval("SHOW default_transaction_read_only") == "on"
+    await store.transact(lambda c: build(c, 2), limit_ms=LIMIT_MS)
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await store.transact(lambda c: build(c, 2), limit_ms=LIMIT_MS)
+    assert session.is_closed()
+    with pytest.raises(LeaseLost):
+        await store.transact(lambda c: build(c, 3), limit_ms=LIMIT_MS)
+    await store.transact(lambda c: build(c, 4), limit_ms=LIMIT_MS)
+    assert [pids.index(pid) for pid in pids] == [0, 0, 0, 3, 4]
+    assert await invoices(outside) == [1, 2, 4]
+
+
+# -- what it may do, and what it is told ------------------------------------------------------------------------------
+
+
+async def test_constraints_are_looked_at_early_by_their_names(store, outside):  # proves: FX-6
+    await outside.execute(
+        "ALTER TABLE invoice ADD of int8 CONSTRAINT of_invoice REFERENCES invoice DEFERRABLE INITIALLY DEFERRED"
+    )
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection, which: str) -> Unit:
+        await connection.execute("INSERT INTO invoice VALUES (1, 1)")
+        await connection.execute(f"SET CONSTRAINTS {which} IMMEDIATE")
+        return hand.step()
+
+    with pytest.raises(Refused) as refused:
+        await store.transact(lambda c: build(c, "ALL"), limit_ms=LIMIT_MS)
+    assert refused.value.code == "transact.ended"
+    assert "SET CONSTRAINTS ALL" in refused.value.message and "Name the constraints" in refused.value.hint
+    assert await invoices(outside) == []
+    await store.transact(lambda c: build(c, "of_invoice"), limit_ms=LIMIT_MS)
+    assert await invoices(outside) == [1]
+
+
+async def test_one_that_was_made_read_only_is_told(store, outside):  # proves: FX-6
+    hand = await open_held(store, "po-1")
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        await insert(connection)
+        await connection.execute("SET TRANSACTION READ ONLY")
+        return hand.step()
+
+    with pytest.raises(Refused) as refused:
+        await store.transact(build, limit_ms=LIMIT_MS)
+    assert (refused.value.code, "read-only" in refused.value.message) == ("transact.ended", True)
+    assert await invoices(outside) == []
+
+
+@pytest.mark.parametrize("sql", ["SET ROLE {}", "SET LOCAL ROLE {}", "SET SESSION AUTHORIZATION {}"])
+async def test_rows_are_written_as_whom_it_says_and_the_unit_as_ourselves(store, outside, postgres_database, sql):
+    # proves: FX-6
+    role = f"{name_of(postgres_database)}_app"
+    await outside.execute(f'CREATE ROLE "{role}"; GRANT ALL ON invoice TO "{role}"')
+    await outside.execute("ALTER TABLE invoice ADD by text DEFAULT current_user")
+    hand = await open_held(store, "po-1")
+    before: list[str] = []
+
+    async def build(connection: asyncpg.Connection, number: int) -> Unit:
+        before.append(await connection.fetchval("SELECT current_user"))
+        await connection.execute(sql.format(f'"{role}"'))
+        await insert(connection, number)
+        return Hand(store, (await read_stored(store, hand.row.run_key)).row).step()
+
+    try:
+        for number in (1, 2):
+            await store.transact(lambda c, number=number: build(c, number), limit_ms=LIMIT_MS)
+        assert [row["by"] for row in await outside.fetch("SELECT by FROM invoice")] == [role, role]
+        assert len(set(before)) == 1 and role not in before
+    finally:
+        await outside.execute(f'DROP OWNED BY "{role}"; DROP ROLE "{role}"')
+
+
+async def test_a_role_that_the_database_starts_with_is_kept(store, outside, postgres_database):  # proves: FX-6
+    name = name_of(postgres_database)
+    role = f"{name}_owner"
+    await outside.execute(f'CREATE ROLE "{role}" SUPERUSER; ALTER DATABASE "{name}" SET role = "{role}"')
+    hand = await open_held(store, "po-1")
+    seen: list[str] = []
+
+    async def build(connection: asyncpg.Connection) -> Unit:
+        seen.append(await connection.fetchval("SELECT current_user"))
+        await connection.execute("SET ROLE NONE")
+        return Hand(store, (await read_stored(store, hand.row.run_key)).row).step()
+
+    try:
+        for _ in range(2):
+            await store.transact(build, limit_ms=LIMIT_MS)
+        assert seen == [role, role]
+    finally:
+        await outside.execute(f'ALTER DATABASE "{name}" RESET role; RESET ROLE; DROP ROLE "{role}"')
 
 
 async def test_a_savepoint_of_its_own_is_its_own_affair(store, outside):

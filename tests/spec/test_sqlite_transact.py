@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
 import apsw
 import pytest
 
+from remit.clock import SystemClock
 from remit.errors import Refused, StoreRefused
 from remit.store.schema import migrations
 from remit.store.sqlite import SqliteStore
-from remit.store.sqlite.guest import OWN_TABLES
+from remit.store.sqlite.guest import OWN_TABLES, Guest
 from remit.store.units import Unit
 from tests.support.journal import Hand, open_held, read_view
 
@@ -208,15 +212,224 @@ async def test_a_statement_without_an_end_is_stopped(store: SqliteStore, path: P
     await transact(store, lambda c: list(c.execute(ENDLESS.format("i") + " LIMIT 200000")))  # the limit was taken off
 
 
-async def test_afterwards_the_connection_is_ours_again(store: SqliteStore):  # proves: FX-6
-    await transact(store, lambda c: c.execute("INSERT INTO invoice (number) VALUES (1)"))
-    writer = store._writer._connection
+async def test_the_connection_that_it_is_given_is_never_ours(store: SqliteStore):  # proves: FX-6
+    given: list[apsw.Connection] = []
+    await transact(store, given.append)
 
-    assert writer.authorizer is None
+    assert given[0] is not store._writer._connection
     hand = await hold(store)
     for _ in range(3):
         await store.append(hand.step())
     assert len((await read_view(store, hand.row.run_key)).calls) == 4
+
+
+# What is left of it when it has returned
+
+OVER = (apsw.ConnectionClosedError, apsw.CursorClosedError)
+
+
+def in_a_thread(act: Callable[[], Any]) -> BaseException | None:
+    """What it raised there."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(act).exception(timeout=10)
+
+
+def insert(connection: apsw.Connection, number: int) -> Any:
+    return connection.execute("INSERT INTO invoice (number) VALUES (?)", (number,))
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_nothing_is_written_over_it_when_it_is_over(store: SqliteStore, path: Path, fails: bool):
+    # proves: FX-6
+    kept: list[Callable[[], Any]] = []
+    run_sql(path, "CREATE TABLE paper (scan); INSERT INTO paper VALUES (zeroblob(4))")
+
+    def act(connection: apsw.Connection) -> None:
+        cursor = insert(connection, 1)
+        kept.extend((lambda: insert(connection, 2), lambda: cursor.execute("INSERT INTO invoice (number) VALUES (3)")))
+        kept.append(lambda: connection.blob_open("main", "paper", "scan", 1, True).write(b"late"))
+        kept.append(lambda: connection.__enter__())
+        if fails:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) if fails else nullcontext():
+        await transact(store, act)
+
+    assert all(isinstance(in_a_thread(late), OVER) for late in kept)
+    await transact(store, lambda c: [isinstance(in_a_thread(late), apsw.Error) for late in kept])
+    assert run_sql(path, "SELECT number FROM invoice") == ([] if fails else [(1,)])
+    assert run_sql(path, "SELECT scan FROM paper") == [(b"\0" * 4,)]
+
+
+class Meanwhile:
+    """A clock that is read when the code has returned and its unit is being written; something happens then."""
+
+    def __init__(self, act: Callable[[], Any]) -> None:
+        self._act = act
+
+    def now(self) -> int:
+        self._act()
+        return SystemClock().now()
+
+
+async def test_a_connection_is_lent_again_only_where_nobody_holds_it_any_more(store: SqliteStore, path: Path):
+    # proves: FX-6
+    kept: list[Any] = []
+    ways: list[Callable[[apsw.Connection], Any]] = [
+        kept.append,
+        lambda c: kept.append(c.execute),
+        lambda c: kept.append(c.cursor()),
+        lambda c: kept.append(lambda: c),
+        lambda c: c.create_scalar_function("f", lambda *_: c.changes(), 0),
+    ]
+    await transact(store, lambda c: insert(c, 1))
+    first = store._writer._spare
+    await transact(store, lambda c: insert(c, 2).fetchall())
+    assert isinstance(first, apsw.Connection)
+    assert store._writer._spare is first
+    for way in ways:
+        await transact(store, way)
+        assert store._writer._spare is None
+    await transact(store, lambda c: None)
+    second = store._writer._spare
+    assert second is not first
+    with pytest.raises(ZeroDivisionError):
+        await transact(store, lambda c: 1 // 0)
+    for closed in (first, second):
+        with pytest.raises(apsw.ConnectionClosedError):
+            insert(closed, 3)
+
+
+async def test_nothing_is_written_over_it_between_its_return_and_the_commit(store: SqliteStore, path: Path):
+    # proves: FX-6
+    raised: list[BaseException | None] = []
+    given: list[apsw.Connection] = []
+
+    def late() -> None:  # the first was prepared before, and the second was not
+        raised.append(in_a_thread(lambda: insert(given[0], 2)))
+        raised.append(in_a_thread(lambda: given[0].execute("DELETE FROM invoice")))
+        raised.append(in_a_thread(lambda: given[0].execute("ROLLBACK")))
+
+    def act(connection: apsw.Connection) -> None:
+        given.append(connection)
+        insert(connection, 1)
+
+    await hold(store)
+    store._writer._clock = Meanwhile(late)
+    await transact(store, act)
+    store._writer._clock = SystemClock()
+
+    assert [type(exc) for exc in raised] == [apsw.AuthError] * 3
+    assert (run_sql(path, "SELECT number FROM invoice"), await seq(store)) == ([(1,)], 3)
+
+
+async def test_nothing_is_written_over_it_between_the_commit_and_its_end(store: SqliteStore, path: Path, monkeypatch):
+    # proves: FX-6
+    run_sql(path, "CREATE TABLE paper (scan); INSERT INTO paper VALUES (zeroblob(4))")
+    close = Guest.close
+    raised: list[BaseException | None] = []
+
+    def write_late(connection: apsw.Connection) -> None:
+        with connection.blob_open("main", "paper", "scan", 1, True) as blob:  # which no authorizer is asked about
+            blob.write(b"late")
+
+    def close_late(guest: Guest) -> None:
+        raised.append(in_a_thread(lambda: insert(guest.connection, 2)))
+        raised.append(in_a_thread(lambda: write_late(guest.connection)))
+        close(guest)
+
+    monkeypatch.setattr(Guest, "close", close_late)
+    given: list[apsw.Connection] = []
+
+    def act(connection: apsw.Connection) -> None:
+        given.append(connection)
+        insert(connection, 1)
+
+    await transact(store, act)
+
+    assert [isinstance(exc, apsw.Error) for exc in raised] == [True, True]
+    assert run_sql(path, "SELECT number FROM invoice") == [(1,)]
+    assert run_sql(path, "SELECT scan FROM paper") == [(b"\0" * 4,)]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_statement_that_another_thread_is_still_in_writes_nothing(store: SqliteStore, path: Path, fails: bool):
+    # proves: FX-6
+    begun, may_end = threading.Event(), threading.Event()
+    threads: list[threading.Thread] = []
+
+    def slow(*_: Any) -> int:
+        begun.set()
+        may_end.wait(0.3)
+        return 7
+
+    def write(connection: apsw.Connection) -> None:
+        try:
+            insert(connection, 2)
+            connection.execute("INSERT INTO invoice (number) VALUES (slow())")
+            insert(connection, 3)
+        except apsw.Error:
+            pass
+
+    def act(connection: apsw.Connection) -> None:
+        connection.create_scalar_function("slow", slow, 0)
+        insert(connection, 1)
+        threads.append(threading.Thread(target=write, args=(connection,)))
+        threads[0].start()
+        begun.wait(5)
+        if fails:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError if fails else Refused) as refused:
+        await transact(store, act)
+    may_end.set()
+    threads[0].join(5)
+
+    if isinstance(refused.value, Refused):
+        assert refused.value.code == "transact.ended"
+        assert "under way" in refused.value.message
+    assert (run_sql(path, "SELECT number FROM invoice"), await seq(store)) == ([], 2)
+    await transact(store, lambda c: insert(c, 4))
+    assert run_sql(path, "SELECT number FROM invoice") == [(4,)]
+
+
+async def test_a_blob_that_it_left_open_is_told(store: SqliteStore, path: Path):  # proves: FX-6
+    run_sql(path, "CREATE TABLE paper (scan); INSERT INTO paper VALUES (zeroblob(4))")
+    kept: list[Any] = []
+
+    def act(connection: apsw.Connection) -> None:
+        kept.append(connection.blob_open("main", "paper", "scan", 1, True))
+        kept[0].write(b"mine")
+
+    with pytest.raises(Refused) as refused:  # SQLite does not begin to commit
+        await transact(store, act)
+
+    assert refused.value.code == "transact.ended"
+    assert (run_sql(path, "SELECT scan FROM paper"), await seq(store)) == ([(b"\0" * 4,)], 2)
+
+
+async def test_a_savepoint_that_it_left_open_takes_nothing_back(store: SqliteStore, path: Path):  # proves: FX-6
+    left: list[Generator[None]] = []
+
+    def within(connection: apsw.Connection) -> Generator[None]:
+        with connection:
+            insert(connection, 1)
+            yield
+
+    def leave() -> None:
+        with suppress(apsw.Error):
+            left[0].close()  # as the garbage collector does, on whatever thread it runs
+
+    def act(connection: apsw.Connection) -> None:
+        left.append(within(connection))
+        next(left[0])
+
+    await hold(store)
+    store._writer._clock = Meanwhile(leave)
+    await transact(store, act)
+    store._writer._clock = SystemClock()
+
+    assert (run_sql(path, "SELECT number FROM invoice"), await seq(store)) == ([(1,)], 3)
 
 
 # Whose file it is

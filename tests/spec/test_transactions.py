@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, cast
 import apsw
 import asyncpg
 import pytest
+from asyncpg.exceptions import InterfaceError
 
 import remit
 from remit import Contract
@@ -100,6 +102,58 @@ async def test_rows_and_journal_are_one_commit(database: Storage):  # proves: FX
         kinds = [line.kind for line in (await rt.explain("r")).timeline.lines]
         assert kinds[2:5] == ["GateJudged", "EffectIntended", "EffectSettled"]
         assert await rt.verify("r") is None
+
+
+async def test_what_is_left_of_one_that_rolled_back_books_nothing_beside_the_other_way(database: Storage):
+    # proves: FX-6, FX-11
+    gone, left = threading.Event(), asyncio.Event()
+    threads: list[threading.Thread] = []
+    tasks: list[asyncio.Task[Any]] = []
+
+    @remit.transaction(name="online", business_key="account")
+    def plain(connection: Any, booking: Booking) -> int:
+        def write() -> None:
+            gone.wait(10)
+            with suppress(apsw.Error):
+                connection.execute("INSERT INTO booked VALUES ('late', 1)")
+
+        connection.execute("CREATE TABLE IF NOT EXISTS booked (account TEXT, amount INTEGER)")
+        threads.append(threading.Thread(target=write))
+        threads[0].start()
+        raise Broken
+
+    @remit.transaction(name="online", business_key="account")
+    async def awaited(connection: Any, booking: Booking) -> int:
+        async def write() -> None:
+            await left.wait()
+            with suppress(InterfaceError):
+                await connection.execute("INSERT INTO booked VALUES ('late', 1)")
+
+        await connection.execute("CREATE TABLE IF NOT EXISTS booked (account text, amount int8)")
+        tasks.append(asyncio.create_task(write()))
+        raise Broken
+
+    by_hand = ledger_of(database.kind)
+
+    @remit.flow(contract=Contract(version="1", resume="anyone"))
+    async def booking(run: remit.Run, amount: int) -> int:
+        try:
+            return await run.transact(awaited if database.kind == "postgres" else plain, Booking("a", amount))
+        except remit.EffectFailed:
+            return await run.transact(by_hand, Booking("a", amount))
+
+    async with database.open() as rt:
+        assert (await rt.run(booking, 5, id="r")).value == 1
+        gone.set()
+        left.set()
+        await asyncio.gather(*tasks)
+        for thread in threads:
+            await asyncio.to_thread(thread.join)
+        assert await booked(rt, database.kind) == 1
+        assert [(told.call, told.state) for told in await rt.effects("r")] == [
+            ("online", "did_not_happen"),
+            ("book", "ok"),
+        ]
 
 
 async def test_what_raises_rolls_back_leaves_no_doubt_and_may_run_again(database: Storage):  # proves: FX-6, FX-11

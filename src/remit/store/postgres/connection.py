@@ -39,8 +39,9 @@ SETTINGS = {
 PLANS = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_nestloop": "off"}
 # The same for reads, where lists are ordered by their indexes and joins are of few rows.
 PLANS_OF_READS = {"enable_seqscan": "off", "enable_bitmapscan": "off"}
-# A connection that an application writes over has its own search_path.
-FOR_APPLICATIONS = {"search_path": ""}
+# A connection that an application writes over has its own search_path. Outside of our transaction, which says that it
+# writes, it reads only; RESET and DISCARD come back to what a connection started with.
+FOR_APPLICATIONS = {"search_path": "", "default_transaction_read_only": "on"}
 
 # The connection, not the statement, failed: nobody said what became of it.
 _LOST_STATES = ("57P01", "57P02", "57P03", "57P05", "25P03", "08")
@@ -77,6 +78,8 @@ class Connection(Protocol):
     ) -> AbstractAsyncContextManager[object]: ...
 
     def is_closed(self) -> bool: ...
+
+    def is_in_transaction(self) -> bool: ...
 
     async def close(self, *, timeout: float | None = None) -> None: ...
 

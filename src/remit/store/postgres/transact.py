@@ -4,6 +4,9 @@ It has a connection of its own, with the settings that the application's own con
 have: its search_path, its plans. The transaction begins with a row that can't be committed
 (see `unfinished` in the schema) and ends, when the unit is written, by taking that row away:
 an application that commits by itself in between is refused by Postgres, with all its rows.
+Outside of our transaction the connection only reads, so who rolls back and writes on is
+refused as well. What the application was given is taken back when its code returns, before
+our own statements; and only after a clean commit is the connection used again.
 
 Where it is late, or anything that the unit rests on is not as it says, all is rolled back.
 An answer to the commit that was lost is looked up: the entry speaks for the rows beside it.
@@ -13,9 +16,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from asyncpg.exceptions import ForeignKeyViolationError, InFailedSQLTransactionError
+from asyncpg.exceptions import (
+    ForeignKeyViolationError,
+    InFailedSQLTransactionError,
+    InterfaceError,
+    ReadOnlySQLTransactionError,
+)
 
 from remit.clock import Clock
 from remit.errors import CommitUnknown, Refused, StoreUnavailable
@@ -28,11 +36,13 @@ from remit.store.postgres.connection import (
     Connection,
     is_lost,
     is_worth_another_try,
+    leave,
     now_or_null,
     state_of,
     unavailable,
 )
 from remit.store.postgres.link import Link
+from remit.store.postgres.loan import Loan
 from remit.store.postgres.locked import write_locked
 from remit.store.postgres.rows import Q
 from remit.store.postgres.writer import find_units, meaning
@@ -52,54 +62,59 @@ class Transactions:
         """Raises what `build` raised, Refused `transact.late` and `transact.ended`, StoreUnavailable, CommitUnknown."""
         connection = await self._link.ready()
         transaction: Any = connection.transaction()
+        begun = await _begin(connection, transaction, limit_ms)
+        loan = Loan(connection, transaction)
         try:
-            await connection.execute(Q["clean_session"])  # of what an earlier application's code left
-            await transaction.start()
-            begun = await connection.fetchrow(Q["begin_unfinished"], str(limit_ms + _MARGIN_MS))
-        except FAILURES as exc:
-            connection.terminate()
-            raise unavailable(exc) from exc
-        assert begun is not None
-        number, transaction_id, _ = begun
-        try:
-            unit = await _built(build, connection, limit_ms)
-            lost = await self._finish(connection, unit, number, transaction_id)
+            try:
+                unit = await _built(build, loan.handed_out, limit_ms)
+            finally:
+                loan.end()
+            lost = await self._finish(connection, unit, begun)
         except BaseException as exc:
-            await _roll_back(connection, transaction)
-            if connection.is_closed():
-                await self._end_lost(exc)
-                if isinstance(exc, FAILURES):
-                    raise StoreUnavailable(f"Nothing was written: the database went away: {exc}.") from exc
+            await self._give_up(connection, transaction, exc)
             raise
         if lost is not None:
-            await _roll_back(connection, transaction)
+            await self._give_up(connection, transaction, None)
             return unit, lost
         try:
             await transaction.commit()
-        except FAILURES as exc:
+        except BaseException as exc:
+            connection.terminate()
+            if not isinstance(exc, FAILURES):
+                raise
             await self._recover(exc, unit)
         return unit, None
 
     async def close(self) -> None:
         await self._link.close()
 
-    async def _finish(self, connection: Connection, unit: Unit, number: int, transaction_id: str) -> Loss | None:
+    async def _finish(self, connection: Connection, unit: Unit, begun: _Begun) -> Loss | None:
         """Write the unit, where it is still the transaction that was begun."""
+        await _check_whole(connection, begun)
+        settings = {"session_authorization": begun.user, "role": begun.role} | _LOCAL
         try:
-            now = await connection.fetchval(Q["read_transaction"])
-        except InFailedSQLTransactionError as exc:
-            raise _ended("a statement in it failed") from exc
-        if now != transaction_id:
-            raise _ended("it ended before its unit was written")
-        try:
-            await connection.execute(Q["set_locally"], list(_LOCAL), list(_LOCAL.values()))
+            await connection.execute(Q["set_locally"], list(settings), list(settings.values()))
             answers = await write_locked(connection, [unit], [], now_or_null(self._clock))
-            await connection.execute(Q["end_unfinished"], number)
+            await connection.execute(Q["end_unfinished"], begun.number)
         except FAILURES as exc:
             raise meaning(exc, [unit], []) from exc
         except DAMAGE as exc:
             raise damaged(exc) from exc
         return answers.lost[0]
+
+    async def _give_up(self, connection: Connection, transaction: Any, why: BaseException | None) -> None:
+        """Roll back, and leave the connection, with whatever is still under way on it.
+
+        Nothing of it was committed: where this fails, the end of the connection does it. Raises StoreUnavailable where
+        the database went away.
+        """
+        was_answered = await _roll_back(connection, transaction)
+        if connection.is_closed():
+            await self._end_lost(why or ConnectionError("the connection was left"))
+        else:
+            await leave(connection)
+        if isinstance(why, FAILURES) and not was_answered:
+            raise StoreUnavailable(f"Nothing was written: the database went away: {why}.") from why
 
     async def _end_lost(self, why: BaseException) -> None:
         """End what the server may still have of a transaction that was not committed, with its locks."""
@@ -123,6 +138,28 @@ class Transactions:
             raise StoreUnavailable(f"Nothing was written: the database went away: {why}.") from why
 
 
+class _Begun(NamedTuple):
+    """number: of its row that can't be committed. user, role: as whom the session writes."""
+
+    number: int
+    transaction: str
+    user: str
+    role: str
+
+
+async def _begin(connection: Connection, transaction: Any, limit_ms: int) -> _Begun:
+    try:
+        await transaction.start()
+        await connection.execute(Q["clean_session"])
+        begun = await connection.fetchrow(Q["begin_unfinished"], str(limit_ms + _MARGIN_MS))
+    except FAILURES as exc:
+        connection.terminate()
+        raise unavailable(exc) from exc
+    assert begun is not None
+    number, transaction_id, user, role, _ = begun
+    return _Begun(number, transaction_id, user, role)
+
+
 async def _built(build: Callable[[Any], Any], connection: Connection, limit_ms: int) -> Unit:
     """The unit, when the application's rows are written."""
     loop = asyncio.get_running_loop()
@@ -139,7 +176,11 @@ async def _built(build: Callable[[Any], Any], connection: Connection, limit_ms: 
     except ForeignKeyViolationError as exc:
         told: Any = exc  # what the server says of an error has no annotations
         if (told.schema_name, told.table_name) == ("remit", "unfinished"):
-            raise _ended("it was committed before its unit was written, which the database refused") from exc
+            raise (_looked_at() if connection.is_in_transaction() else _ended(_COMMITTED)) from exc
+        raise
+    except ReadOnlySQLTransactionError as exc:
+        if not connection.is_in_transaction():
+            raise _ended(_OVER) from exc
         raise
     if loop.time() > deadline:  # it kept the loop to itself, or did not heed that it was stopped
         raise _late(limit_ms)
@@ -147,16 +188,48 @@ async def _built(build: Callable[[Any], Any], connection: Connection, limit_ms: 
     return unit
 
 
-async def _roll_back(connection: Connection, transaction: Any) -> None:
-    """Nothing of it was committed: where this fails, the end of the connection does it."""
+async def _check_whole(connection: Connection, begun: _Begun) -> None:
+    """Raises Refused `transact.ended` where the unit can't be written in the transaction any more."""
     try:
-        if not connection.is_closed():
-            await transaction.rollback()
+        found = await connection.fetchrow(Q["read_transaction"])
+    except InFailedSQLTransactionError as exc:
+        raise _ended("a statement in it failed") from exc
+    except InterfaceError as exc:
+        if connection.is_closed():
+            raise
+        raise _ended(
+            "a statement of it was still under way when its function returned",
+            hint="Await every statement, and whoever makes one, before the function returns.",
+        ) from exc
+    assert found is not None
+    transaction, may_write = found
+    if transaction != begun.transaction:
+        raise _ended(_OVER)
+    if not may_write:
+        raise _ended("it was made read-only, and its unit can't be written", hint="Leave out SET TRANSACTION.")
+
+
+async def _roll_back(connection: Connection, transaction: Any) -> bool:
+    """Whether the connection was still good. Where it can't be rolled back it is closed."""
+    if connection.is_closed():
+        return False
+    try:
+        await transaction.rollback()
+    except InterfaceError:  # where it is open, something of the application's is still under way on it
+        is_open = not connection.is_closed()
+        connection.terminate()
+        return is_open
     except FAILURES:
         connection.terminate()
+        return False
     except BaseException:
         connection.terminate()
         raise
+    return True
+
+
+_OVER = "it ended before its function returned, and nothing that came after it was kept"
+_COMMITTED = "it was committed before its unit was written, which the database refused"
 
 
 def _late(limit_ms: int) -> Refused:
@@ -167,9 +240,14 @@ def _late(limit_ms: int) -> Refused:
     )
 
 
-def _ended(why: str) -> Refused:
-    return Refused(
-        f"Nothing was written with it: {why}.",
-        code="transact.ended",
-        hint="Leave BEGIN, COMMIT and ROLLBACK to Remit, and raise where a statement fails.",
+def _ended(
+    why: str, *, hint: str = "Leave BEGIN, COMMIT and ROLLBACK to Remit, and raise where a statement fails."
+) -> Refused:
+    return Refused(f"Nothing was written with it: {why}.", code="transact.ended", hint=hint)
+
+
+def _looked_at() -> Refused:
+    return _ended(
+        "SET CONSTRAINTS ALL IMMEDIATE looks at a constraint of Remit's too, which holds when the unit is written",
+        hint="Name the constraints that you mean: `SET CONSTRAINTS of_order, of_customer IMMEDIATE`.",
     )

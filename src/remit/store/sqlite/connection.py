@@ -6,8 +6,9 @@
     own waiting             SQLite's own waiting sleeps up to 100 ms at a time; ours is short and jittered, so that
                             many processes share one file fairly, and `database is locked` reaches nobody
 
-An error before COMMIT wrote nothing. An error of COMMIT itself is unknown, except a full
-disk: the last frame of a transaction is what makes it valid, and that one did not fit.
+An error before COMMIT wrote nothing. An error of COMMIT itself is unknown, except two. A full
+disk: the last frame of a transaction is what makes it valid, and that one did not fit. And a
+connection that is still at something else, where SQLite does not begin to commit.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ CHECKPOINT_PAGES = 4_000  # 16 MiB: a fifth more entries per second than SQLite'
 WAL_BYTES_KEPT = 32 * 1024 * 1024  # the write-ahead log is cut back to this when it starts over
 WAL_BYTES_MAX = 64 * 1024 * 1024  # beyond this the writer makes it start over, see SqliteWriter
 BUSY = (apsw.BusyError, apsw.LockedError, apsw.ProtocolError)  # the last: too many tries in SQLite's own loop
+IN_USE = (*BUSY, apsw.ThreadingViolationError)  # of COMMIT: the connection itself is still at something
 
 # Each is set and read back. `fullfsync` matters on macOS, where a plain sync does not reach the disk;
 # `foreign_keys` for the tables that an application has in the same file.
@@ -136,7 +138,7 @@ def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s:
         raise
     try:
         connection.execute("COMMIT")
-    except apsw.FullError as exc:
+    except (apsw.FullError, *IN_USE) as exc:
         rollback(connection)
         raise unavailable(exc, connection) from exc
     except apsw.ConstraintError:  # a foreign key of the caller's that is looked at last: nothing was written
@@ -149,11 +151,14 @@ def transact(connection: apsw.Connection, write: Callable[[], T], *, patience_s:
 
 
 def rollback(connection: apsw.Connection) -> None:
-    """Leave the transaction, if SQLite has not left it by itself. A connection that was closed has."""
+    """Leave the transaction, if SQLite has not left it by itself. A connection that was closed has.
+
+    One that another thread is at is a guest's, which is closed for that.
+    """
     try:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-    except apsw.ConnectionClosedError:
+    except (apsw.ConnectionClosedError, apsw.ThreadingViolationError):
         pass
     except apsw.Error:
         if connection.in_transaction:

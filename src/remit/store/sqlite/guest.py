@@ -1,15 +1,24 @@
-"""Guest: the caller's code on our connection, in the transaction that its unit is written in.
+"""Guest: the caller's code on a connection of its own, in the transaction that its unit is written in.
 
-    authorizer    refuses what would end the transaction, change the connection, or write Remit's own tables
-    commit hook   refuses every commit meanwhile: after `INSERT OR ROLLBACK` each later statement would be one
-    progress      stops a statement that runs past the limit; Python code is looked at when it comes back
+    the connection   closed after it, with all its cursors and blobs; kept where it was committed and the code holds
+                     nothing of it any more
+    authorizer       refuses what would end the transaction, change the connection, or write Remit's own tables
+    commit hook      refuses every commit meanwhile: after `INSERT OR ROLLBACK` each later statement would be one
+    progress         stops a statement that runs past the limit; Python code is looked at when it comes back
 
-All three guard against mistakes and not against malice: who has the connection could take them off.
+From the moment that the code returns all three refuse every thread but ours, until the connection is
+closed: what is left of it writes nothing, neither with the unit nor after it. What holds nothing of a
+connection is known by Python's count of references; cursors, blobs and methods hold one too. It is not
+opened anew each time, since SQLite syncs the folder as well when a connection first commits.
+
+They guard against mistakes and not against malice: who has the connection could take them off.
 A crash while the caller's code runs leaves nothing of it, and no entry either.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -18,11 +27,13 @@ import apsw
 
 from remit.errors import Refused
 from remit.store.schema import tables_made
+from remit.store.sqlite.units import SAVEPOINT
 from remit.store.units import Unit
 
 Build = Callable[[apsw.Connection], Unit]
 
 _PROGRESS_EVERY = 10_000  # instructions of SQLite's machine: some hundred microseconds
+_STOP_S = 5.0  # how long a statement of another thread is waited for
 
 # Of the transaction or the connection rather than of the rows.
 # What is temporary would outlive the call, and could hide a table of ours.
@@ -60,77 +71,108 @@ _PRAGMAS = {
 OWN_TABLES = tables_made("sqlite")
 
 
-def build_unit(connection: apsw.Connection, build: Build, limit_ms: int) -> Unit:
-    """The unit that the caller's code gives, which has written its rows by then.
+class Guest:
+    """Lends a connection to the caller's code, in a transaction that others begin and end.
 
-    Raises what it raised, Refused `transact.late` or `transact.ended`; the transaction is then to be rolled back.
+    connection: is the guest's from here on. is_over: the code has returned, or raised.
     """
-    guard = _Guard()
-    deadline = time.monotonic() + limit_ms / 1_000
-    connection.authorizer = guard.authorize
-    connection.set_commit_hook(guard.refuse_commit)
-    connection.set_progress_handler(lambda: time.monotonic() > deadline, _PROGRESS_EVERY)
-    try:
-        unit = build(connection)
-    except apsw.InterruptError:
-        if time.monotonic() > deadline:
-            _refuse_late(limit_ms)
-        raise
-    except apsw.Error as exc:
-        if guard.is_ended:
-            _refuse_ended(exc)
-        if isinstance(exc, apsw.AuthError):
-            exc.add_note("Inside a transaction of Remit's, write rows of your own tables alone.")
-        raise
-    finally:
-        _take_off(connection)
-    if time.monotonic() > deadline:
-        _refuse_late(limit_ms)
-    if not _is_in_transaction(connection):
-        _refuse_ended(None)
-    assert isinstance(unit, Unit), "the caller's code gives the unit that it goes with"
-    return unit
 
+    def __init__(self, connection: apsw.Connection, limit_ms: int) -> None:
+        self.connection, self._limit_ms = connection, limit_ms
+        self._deadline = time.monotonic() + limit_ms / 1_000
+        self._thread = threading.get_ident()
+        self.is_over = self._is_ended = self._is_held = False
 
-class _Guard:
-    """Says no. is_ended: whether it was asked to end the transaction."""
+    def build_unit(self, build: Build) -> Unit:
+        """The unit that the caller's code gives, which has written its rows by then.
 
-    def __init__(self) -> None:
-        self.is_ended = False
+        Raises what it raised, Refused `transact.late` or `transact.ended`; the transaction is then to be rolled back.
+        """
+        self._deadline = time.monotonic() + self._limit_ms / 1_000
+        self.connection.authorizer = self._authorize
+        self.connection.set_commit_hook(self._refuses_commit)
+        self.connection.set_progress_handler(self._stops, _PROGRESS_EVERY)
+        holders = sys.getrefcount(self.connection)
+        try:
+            unit = build(self.connection)
+            self._is_held = sys.getrefcount(self.connection) > holders
+        except apsw.InterruptError:
+            if time.monotonic() > self._deadline:
+                _refuse_late(self._limit_ms)
+            raise
+        except apsw.Error as exc:
+            if self._is_ended:
+                _refuse_ended(exc)
+            if isinstance(exc, apsw.AuthError):
+                exc.add_note("Inside a transaction of Remit's, write rows of your own tables alone.")
+            raise
+        finally:
+            self.is_over = True
+        if time.monotonic() > self._deadline:
+            _refuse_late(self._limit_ms)
+        if not self._is_whole():
+            _refuse_ended(None)
+        assert isinstance(unit, Unit), "the caller's code gives the unit that it goes with"
+        return unit
 
-    def authorize(self, what: int, first: str | None, second: str | None, *_: Any) -> int:
-        self.is_ended = self.is_ended or what == apsw.SQLITE_TRANSACTION
-        is_allowed = self._is_allowed(what, (first or "").lower(), (second or "").lower())
+    def leave(self) -> apsw.Connection | None:
+        """After a commit: the connection, for another guest; None where the code still holds it, and it is closed."""
+        if not self._is_held:
+            return self.connection
+        self.close()
+        return None
+
+    def close(self) -> None:
+        """Nothing more can be written over it. A statement that another thread is still in ends first."""
+        deadline = time.monotonic() + _STOP_S
+        while True:
+            try:
+                self.connection.close(True)
+                return
+            except apsw.ThreadingViolationError:  # in a function of Python's; what it does when it returns is refused
+                if time.monotonic() > deadline:
+                    return
+            time.sleep(0.001)
+
+    def _is_whole(self) -> bool:
+        """Whether the transaction is as it was begun. What was prepared before is asked again from here on."""
+        try:
+            self.connection.authorizer = self._authorize
+            return self.connection.in_transaction
+        except apsw.ConnectionClosedError:
+            return False
+        except apsw.ThreadingViolationError as exc:
+            refuse_under_way(exc)
+
+    def _authorize(self, what: int, first: str | None, second: str | None, *_: Any) -> int:
+        if self.is_over:
+            is_allowed = self._is_ours() and not (what == apsw.SQLITE_SAVEPOINT and second != SAVEPOINT)
+        else:
+            self._is_ended = self._is_ended or what == apsw.SQLITE_TRANSACTION
+            is_allowed = _is_allowed(what, (first or "").lower(), (second or "").lower())
         return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY
 
-    def refuse_commit(self) -> bool:
-        self.is_ended = True
+    def _refuses_commit(self) -> bool:
+        if self.is_over:
+            return not self._is_ours()
+        self._is_ended = True
         return True
 
-    def _is_allowed(self, what: int, first: str, second: str) -> bool:
-        if what in _NEVER:
-            return False
-        if what in _TABLE_FIRST:
-            return first not in OWN_TABLES
-        if what in _TABLE_SECOND:
-            return second not in OWN_TABLES
-        return what != apsw.SQLITE_PRAGMA or first in _PRAGMAS
+    def _stops(self) -> bool:
+        return not self._is_ours() if self.is_over else time.monotonic() > self._deadline
+
+    def _is_ours(self) -> bool:
+        return threading.get_ident() == self._thread
 
 
-def _take_off(connection: apsw.Connection) -> None:
-    try:
-        connection.authorizer = None
-        connection.set_commit_hook(None)
-        connection.set_progress_handler(None)
-    except apsw.ConnectionClosedError:
-        pass
-
-
-def _is_in_transaction(connection: apsw.Connection) -> bool:
-    try:
-        return connection.in_transaction
-    except apsw.ConnectionClosedError:
+def _is_allowed(what: int, first: str, second: str) -> bool:
+    if what in _NEVER:
         return False
+    if what in _TABLE_FIRST:
+        return first not in OWN_TABLES
+    if what in _TABLE_SECOND:
+        return second not in OWN_TABLES
+    return what != apsw.SQLITE_PRAGMA or first in _PRAGMAS
 
 
 def _refuse_late(limit_ms: int) -> NoReturn:
@@ -146,4 +188,13 @@ def _refuse_ended(cause: BaseException | None) -> NoReturn:
         "Your code ended the transaction that it was given; nothing was written.",
         code="transact.ended",
         hint="Leave BEGIN, COMMIT, ROLLBACK and `OR ROLLBACK` to Remit; SAVEPOINT is yours.",
+    ) from cause
+
+
+def refuse_under_way(cause: BaseException | None) -> NoReturn:
+    """Where it returned before it was done."""
+    raise Refused(
+        "Your code left something under way on the connection when it returned; nothing was written.",
+        code="transact.ended",
+        hint="Wait for every thread that writes, and close every blob, before the function returns.",
     ) from cause

@@ -32,6 +32,7 @@ Move = Callable[[apsw.Connection, Sequence[Unit], int], list[Loss | None]]
 
 _ADVANCE, _MOVE, _POST = Q["advance"], Q["advance_and_move"], Q["advance_post"]
 _INSERT_ENTRY, _INSERT_RUN = Q["insert_entry"], Q["insert_run"]
+SAVEPOINT = "unit"
 
 
 class SomeLost(Exception):
@@ -96,15 +97,15 @@ def _move_one(connection: apsw.Connection, unit: Unit, now: int) -> Loss | None:
     if not unit.is_conditional:
         return _marked(connection, unit, now) if _move_row(connection, unit, now) else "lease"
     moved = _unlaid(connection, unit) or _moved(connection, unit)
-    connection.execute("SAVEPOINT unit")
+    connection.execute(f"SAVEPOINT {SAVEPOINT}")
     lost: Loss | None = "lease"
     if _move_row(connection, unit, now):
         lost = moved or _marked(connection, unit, now)
     if lost is None and unit.quarantine is not None:
         connection.execute(Q["set_quarantine"], (int(unit.quarantine.is_set), unit.quarantine.run_key))
     if lost is not None:
-        connection.execute("ROLLBACK TO unit")
-    connection.execute("RELEASE unit")
+        connection.execute(f"ROLLBACK TO {SAVEPOINT}")
+    connection.execute(f"RELEASE {SAVEPOINT}")
     return lost
 
 

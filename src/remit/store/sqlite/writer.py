@@ -1,5 +1,7 @@
 """The writer: one connection, one transaction at a time, on a thread of its own or the caller's.
 
+Code of the caller's is lent another connection for its transaction, and never this one; see `guest.py`.
+
 A batch is written optimistically: all rows are moved by three statements run many times,
 and the number of changed rows says whether every unit won. Only when one lost is the
 batch rolled back and written again row by row, to find out who and why. So the usual case
@@ -27,11 +29,12 @@ from typing import TypeVar
 import apsw
 
 from remit.clock import Clock
+from remit.errors import StoreUnavailable
 from remit.store.batch import Answers
 from remit.store.damage import DAMAGE, damaged
-from remit.store.sqlite.connection import PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
+from remit.store.sqlite.connection import IN_USE, PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
 from remit.store.sqlite.file import connect_again
-from remit.store.sqlite.guest import Build, build_unit
+from remit.store.sqlite.guest import Build, Guest, refuse_under_way
 from remit.store.sqlite.place import Place
 from remit.store.sqlite.units import Move, SomeLost, move_all, move_each, write_batch
 from remit.store.tables import is_large
@@ -63,6 +66,7 @@ class SqliteWriter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="remit-sqlite-writer")
         self.place = Place(path)
         self._commits, self._log_rest_until = 0, 0.0
+        self._spare: apsw.Connection | None = None  # for the next guest
 
     async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
         return await self.run(lambda: self._commit(units, openings, PATIENCE_S))
@@ -89,7 +93,7 @@ class SqliteWriter:
             except DAMAGE as exc:
                 raise damaged(exc) from exc
 
-        return await self.run(lambda: self._transaction(write, PATIENCE_S))
+        return await self.run(lambda: self._transaction(self._connection, write, PATIENCE_S))
 
     async def transact(self, build: Build, limit_ms: int) -> tuple[Unit, Loss | None]:
         """Write a unit and the caller's own rows in one transaction; with a reason where neither was written."""
@@ -109,16 +113,19 @@ class SqliteWriter:
         """Wait for what is being written, then close."""
         self._thread.shutdown(wait=True)
         self._connection.close()
+        if self._spare is not None:
+            self._spare.close()
 
     def _commit(self, units: Sequence[Unit], openings: Sequence[Opening], patience_s: float) -> Answers:
+        connection = self._connection
         try:
-            answers = self._transaction(lambda: self._write(units, openings, move_all), patience_s)
+            answers = self._transaction(connection, lambda: self._write(units, openings, move_all), patience_s)
         except SomeLost:
-            answers = self._transaction(lambda: self._write(units, openings, move_each), patience_s)
+            answers = self._transaction(connection, lambda: self._write(units, openings, move_each), patience_s)
         self._note_commit()
         return answers
 
-    def _transaction(self, write: Callable[[], T], patience_s: float) -> T:
+    def _transaction(self, connection: apsw.Connection, write: Callable[[], T], patience_s: float) -> T:
         """As `transact`, and only where it can be found again. Raises StoreUnavailable `store.moved`, CommitUnknown."""
 
         def placed() -> T:
@@ -126,41 +133,35 @@ class SqliteWriter:
             self.place.check()  # at the end: waiting for the lock may have taken long
             return written
 
-        written = transact(self._connection, placed, patience_s=patience_s)
+        written = transact(connection, placed, patience_s=patience_s)
         self.place.check_committed()
         return written
 
     def _transact(self, build: Build, limit_ms: int) -> tuple[Unit, Loss | None]:
-        connection = self._connection
+        if self._spare is None:
+            self.place.check()  # the file is opened once more, by its name
+            self._spare = connect_again(self._path)
+        guest, self._spare = Guest(self._spare, limit_ms), None
 
         def write() -> Unit:
-            unit = build_unit(connection, build, limit_ms)
-            (lost,) = write_batch(connection, [unit], [], self._clock.now(), move_each).lost
+            unit = guest.build_unit(build)
+            (lost,) = write_batch(guest.connection, [unit], [], self._clock.now(), move_each).lost
             if lost is not None:
                 raise _Unwritten(unit, lost)
             return unit
 
         try:
-            unit = self._transaction(write, PATIENCE_S)
-        except _Unwritten as exc:
-            return exc.unit, exc.lost
-        finally:
-            self._take_back(connection)
+            unit = self._transaction(guest.connection, write, PATIENCE_S)
+        except BaseException as exc:
+            guest.close()
+            if isinstance(exc, _Unwritten):
+                return exc.unit, exc.lost
+            if isinstance(exc, StoreUnavailable) and guest.is_over and isinstance(exc.__cause__, IN_USE):
+                refuse_under_way(exc)
+            raise
+        self._spare = guest.leave()
         self._note_commit()
         return unit, None
-
-    def _take_back(self, connection: apsw.Connection) -> None:
-        """Have a connection with nothing open again, whatever the caller did with this one.
-
-        A cursor that somebody keeps holds its snapshot, and no later transaction could begin on it.
-        """
-        try:
-            if connection.txn_state() == apsw.SQLITE_TXN_NONE:
-                return
-        except apsw.ConnectionClosedError:
-            pass
-        connection.close(True)
-        self._connection = connect_again(self._path)
 
     def _note_commit(self) -> None:
         self._commits += 1

@@ -352,30 +352,32 @@ WHERE {listed}
 ORDER BY run_key DESC LIMIT $5;
 
 -- name: clean_session
--- Before an application's statements: nothing is left of earlier ones of another's.
+-- The first of a transaction of an application's: it may write, and nothing is left of earlier ones of another's.
+SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE;
 SELECT pg_catalog.pg_advisory_unlock_all();
 CLOSE ALL;
 UNLISTEN *;
 RESET SESSION AUTHORIZATION;
+RESET ROLE;
 RESET ALL;
 
 -- name: begin_unfinished
--- The first of a transaction of an application's: it can't be committed from here on, and lasts $1 ms at most between
--- two statements and in each of them.
+-- It can't be committed from here on, and lasts $1 ms at most between two statements and in each of them.
 INSERT INTO remit.unfinished (migration) VALUES (0)
-RETURNING number, pg_catalog.pg_current_xact_id()::text,
+RETURNING number, pg_catalog.pg_current_xact_id()::text, session_user::text, pg_catalog.current_setting('role'),
   pg_catalog.set_config('statement_timeout', $1, true) IS NULL
     AND pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) IS NULL AS is_unset;
 
 -- name: read_transaction
--- Which transaction this is; NULL outside of one.
-SELECT pg_catalog.pg_current_xact_id_if_assigned()::text;
+-- Which transaction this is, NULL outside of one; and whether it may write.
+SELECT pg_catalog.pg_current_xact_id_if_assigned()::text, pg_catalog.current_setting('transaction_read_only') = 'off';
 
 -- name: set_locally
--- Until the transaction is over. Its commit is durable, whatever was set before.
+-- Until the transaction is over. Its commit is durable, whatever was set before; and after it nothing more is written.
 SELECT pg_catalog.set_config(s.name, s.value, true), pg_catalog.set_config('synchronous_commit',
   CASE pg_catalog.current_setting('synchronous_commit') WHEN 'off' THEN 'on'
-    ELSE pg_catalog.current_setting('synchronous_commit') END, true)
+    ELSE pg_catalog.current_setting('synchronous_commit') END, true),
+  pg_catalog.set_config('default_transaction_read_only', 'on', false)
 FROM ROWS FROM (pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[])) AS s(name, value);
 
 -- name: end_unfinished
