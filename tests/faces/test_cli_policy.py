@@ -85,6 +85,31 @@ def test_a_field_that_no_request_has_is_told_before_each_run_ends_by_it(desk: De
     assert "ceiling.amount" in desk("why", "r")
 
 
+ALIASED = """
+import pydantic, remit
+
+class Order(pydantic.BaseModel):
+    amount: int = pydantic.Field(alias="sumMinor")
+
+@remit.effect
+def pay(order: Order, *, key: str) -> str:
+    return "paid"
+
+@remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+def buy(run: remit.SyncRun, amount: int) -> str:
+    return run.effect(pay, Order(sumMinor=amount))
+"""
+
+
+def test_a_field_is_called_as_the_bytes_call_it(desk: Desk, tmp_path: Path):
+    (tmp_path / "aliased.py").write_text(ALIASED)
+    file = written(desk, 'version = "1"\n[ceilings]\n"pay.amount" = 5\n')
+    told = desk.json("policy", "check", file, "--flow", "aliased:buy")
+    assert told["fields_unheard_of"] == {"pay.amount": "pay.sumMinor"}
+    file = written(desk, 'version = "1"\n[ceilings]\n"pay.sumMinor" = 5\n')
+    assert not desk.json("policy", "check", file, "--flow", "aliased:buy")["fields_unheard_of"]
+
+
 def test_an_immaterial_field_is_compared_as_well(desk: Desk):
     approval = '{roles = ["director"], within = "1h", immaterial = ["nte", "note"]}'
     file = written(desk, f'version = "1"\n[approvals]\npay = {approval}\n')

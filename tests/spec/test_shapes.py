@@ -9,7 +9,8 @@ import msgspec
 import pydantic
 import pytest
 
-from remit.facts.shape import may_be_whole, missing_field, strange_key
+from remit.facts.model import restore
+from remit.facts.shape import holds_set, may_be_whole, missing_field, strange_key, written_as
 from remit.facts.value import Codec
 
 
@@ -62,7 +63,7 @@ class Choice(pydantic.BaseModel):
 
 def strange(type_: Any, plain: Any) -> Any:
     codec: Codec[Any] = Codec(type_)
-    codec.read(msgspec.json.encode(plain))
+    msgspec.json.decode(msgspec.json.encode(plain), type=type_, dec_hook=restore)
     found = strange_key(codec.info, plain)
     return None if found is None else found[0]
 
@@ -108,3 +109,63 @@ def test_a_whole_number_can_stand_where_the_type_allows_one():
     order = Codec(Order).info
     assert may_be_whole(order, ["one", "amount"]) and may_be_whole(order, ["free", "z"])
     assert not may_be_whole(order, ["payee"]) and not may_be_whole(order, ["one"])
+
+
+class Both(pydantic.BaseModel):
+    amount: int = pydantic.Field(alias="amountMinor")
+    read_as: int = pydantic.Field(default=0, validation_alias="readAs", serialization_alias="writtenAs")
+    hidden: int = pydantic.Field(default=0, exclude=True)
+    lines: list[Model] = []
+
+
+class Writing(pydantic.BaseModel):
+    amount: int
+
+    @pydantic.model_serializer
+    def written(self) -> dict[str, int]:
+        return {"sum": self.amount}
+
+
+def test_only_what_stands_in_the_bytes_is_a_field_of_them():
+    both = Codec(Both).info
+    assert missing_field(both, ["amount"]) == ["amountMinor", "lines", "writtenAs"]
+    assert missing_field(both, ["readAs"]) and missing_field(both, ["hidden"])
+    assert missing_field(both, ["amountMinor"]) is missing_field(both, ["writtenAs"]) is None
+    assert missing_field(Codec(Writing).info, ["sum"]) is None
+
+
+def test_the_name_that_the_bytes_have_for_a_field_is_found_by_the_one_in_python():
+    assert written_as(Codec(Both).info, ["amount"]) == "amountMinor"
+    assert written_as(Codec(Both).info, ["read_as"]) == "writtenAs"
+    assert written_as(Codec(Renamed).info, ["order_id"]) == "orderId"
+    assert written_as(Codec(dict[str, int]).info, ["z"]) == written_as(Codec(Order).info, ["z"]) == ""
+
+
+class Recursive(pydantic.BaseModel):
+    inside: list[Recursive] = []
+    pair: Model | dict[str, tuple[int, Choice]] | None = None
+
+
+class Deep(pydantic.BaseModel):
+    inside: Recursive
+    choice: dict[str, list[Model | frozenset[int]]]
+
+
+@dataclass
+class Plain:
+    one: Deep | None = None
+
+
+@pytest.mark.parametrize(
+    ("type_", "holds"),
+    [
+        (Plain, True),
+        (Recursive, False),
+        (Order, False),
+        (list[set[str]], True),
+        (dict[str, tuple[int, frozenset[int]]], True),
+        (Any, False),
+    ],
+)
+def test_a_set_is_found_wherever_it_can_stand(type_: Any, holds: bool):
+    assert holds_set(Codec(type_).info) is holds

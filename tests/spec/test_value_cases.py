@@ -140,7 +140,6 @@ class Everything:
     amount: Decimal
     id: UUID
     raw: bytes
-    names: set[str]
     pair: tuple[int, str]
     colour: Colour
     line: Line
@@ -154,7 +153,6 @@ EVERYTHING = Everything(
     amount=Decimal("1.10"),
     id=UUID(int=7),
     raw=b"\x00\xff",
-    names={"a", "b", ""},
     pair=(1, "x"),
     colour=Colour.RED,
     line=Line("A-1", Decimal("3.00")),

@@ -30,12 +30,23 @@ class ValueRefused(Refused):
 
 
 class ValueUnreadable(Refused):
-    """Stored bytes that no longer fit the type they are read as; the bytes are untouched."""
+    """Stored bytes that no longer fit the type they are read as; the bytes are untouched.
+
+    strange: where they have a name that the type has not, its place and the names that are known there.
+    """
 
     code = "value.unreadable"
     hint = "Bring the type back, or read the bytes as they are with `remit show RUN --raw`."
 
-    def __init__(self, reason: str, *, type_name: str, where: str = "") -> None:
+    def __init__(
+        self,
+        reason: str,
+        *,
+        type_name: str,
+        where: str = "",
+        hint: str | None = None,
+        strange: tuple[tuple[str | int, ...], list[str]] | None = None,
+    ) -> None:
         place = f" of {where}" if where else ""
-        super().__init__(f"The stored value{place} can't be read as {type_name}: {reason}.")
-        self.reason, self.type_name, self.where = reason, type_name, where
+        super().__init__(f"The stored value{place} can't be read as {type_name}: {reason}.", hint=hint)
+        self.reason, self.type_name, self.where, self.strange = reason, type_name, where, strange

@@ -115,7 +115,7 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
     """What a container holds, each with its segment of a path: ".amount", "[3]", '["odd key"]'."""
     if isinstance(value, dict):
         for key, item in value.items():
-            yield _segment(key), item
+            yield at_key(key), item
     elif isinstance(value, (list, tuple)):
         for place, item in enumerate(value):
             yield f"[{place}]", item
@@ -127,7 +127,7 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
             item = getattr(value, name, _ABSENT)
             if item is not _ABSENT:
                 yield f".{name}", item
-        for name, item in _beside_fields(value):
+        for name, item in beside_fields(value):
             yield f".{name}", item
 
 
@@ -259,7 +259,7 @@ def _comparer_of_fields(kind_: type, names: tuple[str, ...]) -> Comparer:
                 return False
         if not has_extras and (is_closed or a.__dict__.keys() <= known):
             return True
-        return same(dict(_beside_fields(a)), dict(_beside_fields(b)), depth)
+        return same(dict(beside_fields(a)), dict(beside_fields(b)), depth)
 
     return compare
 
@@ -277,7 +277,7 @@ def _fields_of(kind: type) -> tuple[str, ...] | None:
     return None
 
 
-def _beside_fields(value: Any) -> Iterator[tuple[str, Any]]:
+def beside_fields(value: Any) -> Iterator[tuple[str, Any]]:
     """What an object carries that is no field of its class. A cached property does not count: it comes again."""
     names = _fields_of(type(value)) or ()
     for name, item in getattr(value, "__dict__", {}).items():
@@ -288,7 +288,8 @@ def _beside_fields(value: Any) -> Iterator[tuple[str, Any]]:
         yield from (value.__pydantic_private__ or {}).items()
 
 
-def _segment(key: Hashable) -> str:
+def at_key(key: Hashable) -> str:
+    """How a key stands in a path: ".amount", '["odd key"]'."""
     if isinstance(key, str) and key.isidentifier():
         return f".{key}" if key.isascii() else f"[{json.dumps(key)}]"
     if type(key) is str:

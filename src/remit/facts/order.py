@@ -14,7 +14,7 @@ from msgspec import inspect as shape
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
-_SETS = (shape.SetType, shape.FrozenSetType)
+SETS = (shape.SetType, shape.FrozenSetType)
 _LISTS = (shape.ListType, shape.VarTupleType, shape.CollectionType)
 _FIELDED = (shape.StructType, shape.DataclassType, shape.TypedDictType, shape.NamedTupleType)
 _KEYS = (
@@ -41,7 +41,7 @@ def children(info: shape.Type) -> tuple[shape.Type, ...]:
 
 def is_unordered(info: shape.Type) -> bool:
     """Whether the encoder by itself can't give `info` one order."""
-    if isinstance(info, _SETS):
+    if isinstance(info, SETS):
         return not isinstance(info.item_type, (shape.StrType, shape.IntType))
     return isinstance(info, shape.DictType) and not isinstance(info.key_type, (shape.StrType, shape.AnyType))
 
@@ -58,11 +58,11 @@ def arrange(info: shape.Type, plain: Any) -> Any:
     if isinstance(info, shape.UnionType):
         info = _member(info, plain)
     if isinstance(plain, list):
-        if isinstance(info, _SETS):
+        if isinstance(info, SETS):
             return sorted((arrange(info.item_type, item) for item in plain), key=_encode)
         if isinstance(info, _LISTS):
             return [arrange(info.item_type, item) for item in plain]
-        return [arrange(*pair) for pair in zip(_positions(info, plain), plain)]  # noqa: B905 - defaults may lack
+        return [arrange(*pair) for pair in zip(positions(info, plain), plain)]  # noqa: B905 - defaults may lack
     if isinstance(plain, dict):
         if isinstance(info, shape.DictType):
             return {key: arrange(info.value_type, item) for key, item in plain.items()}
@@ -72,7 +72,8 @@ def arrange(info: shape.Type, plain: Any) -> Any:
     return plain
 
 
-def _positions(info: shape.Type, plain: list[Any]) -> list[shape.Type]:
+def positions(info: shape.Type, plain: list[Any]) -> list[shape.Type]:
+    """What stands at each place of a list, and at further ones."""
     rest: list[shape.Type] = [shape.AnyType()] * len(plain)
     if isinstance(info, shape.TupleType):
         return [*info.item_types, *rest]

@@ -1,33 +1,56 @@
 """Shapes: which names the values of an annotated type have, for whoever compares before anything is read.
 
     strange_key    a key in plain JSON that no field of the type has: reading would drop it in silence
-    missing_field  where a path of names leads to nothing in the type
+    missing_field  where a path of names leads to nothing in what is written of the type
+    written_as     under which name a field stands there that Python calls by this one
     may_be_whole   whether a whole number can stand at a path
+    holds_set      whether a set can be inside, which has another order in each process
 
 Where a type says nothing of its names (`dict`, `Any`, a model that allows more) none is strange.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import collections.abc
+import types
+import typing
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import inspect as shape
 
+from remit.facts import order
 from remit.facts.compare import is_model
 
 Path = tuple[str | int, ...]
+Strange = tuple[Path, list[str]]  # where the key is, and the names that are known there
 
 _NAMED = (shape.StructType, shape.DataclassType, shape.TypedDictType)
 _LISTS = (shape.CollectionType, shape.VarTupleType)
+_PLACED = (shape.TupleType, shape.NamedTupleType)
 _WHOLE = (shape.IntType, shape.AnyType, shape.CustomType, shape.LiteralType, shape.EnumType, shape.RawType)
+_ITEMS: Mapping[Any, Any] = {
+    list: shape.ListType,
+    collections.abc.Sequence: shape.ListType,
+    set: shape.SetType,
+    frozenset: shape.FrozenSetType,
+    collections.abc.Set: shape.SetType,
+}
 
 
-def strange_key(info: shape.Type, plain: Any) -> tuple[Path, list[str]] | None:
+class _Names(NamedTuple):
+    """What stands in a value by name. rest: what stands under any other name; None where nothing may."""
+
+    known: Mapping[str, shape.Type]
+    rest: shape.Type | None = None
+
+
+def strange_key(info: shape.Type, plain: Any) -> Strange | None:
     """The first key that no field has, as its place, with the names that are known there; None where all are.
 
     plain: decoded JSON that reads as `info`. Of a union it is held to the member in which the fewest are strange.
+    What is written as an array has places for names.
     """
     found = _strange(info, plain, ())
     return found[0] if found else None
@@ -36,7 +59,7 @@ def strange_key(info: shape.Type, plain: Any) -> tuple[Path, list[str]] | None:
 def missing_field(info: shape.Type, names: Sequence[str]) -> list[str] | None:
     """The names that are known where a path of names leads to nothing; None where it leads to a field, or may."""
     for name in names:
-        fields = _fields(info)
+        fields = _written(info)
         if fields is None:
             return None
         if name not in fields:
@@ -45,88 +68,185 @@ def missing_field(info: shape.Type, names: Sequence[str]) -> list[str] | None:
     return None
 
 
+def written_as(info: shape.Type, names: Sequence[str]) -> str:
+    """What stands in the bytes for the last of a path of names, where that is a field's name in Python; "" if nothing.
+
+    The names before it are those of the bytes.
+    """
+    *before, last = names
+    for name in before:
+        info = (_written(info) or {}).get(name, shape.AnyType())
+    for member in _members(info):
+        if isinstance(member, _NAMED):
+            found = next((field.encode_name for field in member.fields if field.name == last), "")
+        elif isinstance(member, shape.CustomType) and is_model(member.cls):
+            field = member.cls.__pydantic_fields__.get(last)  # type: ignore[attr-defined]
+            found = "" if field is None else field.serialization_alias or last
+        else:
+            continue
+        if found:
+            return found
+    return ""
+
+
 def may_be_whole(info: shape.Type, names: Sequence[str]) -> bool:
     """Whether a whole number can stand at a path that leads to a field, or may."""
     for name in names:
-        fields = _fields(info)
+        fields = _written(info)
         if fields is None:
             return True
         info = fields[name]
     return any(isinstance(each, _WHOLE) for each in _members(info))
 
 
-def _strange(info: shape.Type, plain: Any, path: Path) -> list[tuple[Path, list[str]]]:
+def holds_set(info: shape.Type) -> bool:
+    """Whether a set can stand in a value of this type, at any place."""
+    found: dict[Any, shape.Type] = {}
+    waiting = [info]
+    while waiting:
+        part = waiting.pop()
+        mark = part.cls if isinstance(part, shape.CustomType) else id(part)
+        if isinstance(part, order.SETS):
+            return True
+        if mark not in found:
+            found[mark] = part
+            waiting.extend(order.children(part))
+            if isinstance(part, shape.CustomType) and is_model(part.cls):
+                waiting.extend(_inside_model(part.cls))
+    return False
+
+
+def _strange(info: shape.Type, plain: Any, path: Path) -> list[Strange]:
     each_way = [_strange_in(member, plain, path) for member in _members(info) if _is_for(member, plain)]
     return min(each_way, key=len, default=[])
 
 
-def _strange_in(info: shape.Type, plain: Any, path: Path) -> list[tuple[Path, list[str]]]:
-    found: list[tuple[Path, list[str]]] = []
+def _strange_in(info: shape.Type, plain: Any, path: Path) -> list[Strange]:
+    if isinstance(info, shape.CustomType) and is_model(info.cls) and info.cls.__pydantic_root_model__:  # type: ignore[attr-defined]
+        return _strange(next(iter(_inside_model(info.cls))), plain, path)
+    found: list[Strange] = []
     if isinstance(plain, list):
-        for place, item in enumerate(plain):
-            if isinstance(info, _LISTS):
-                found += _strange(info.item_type, item, (*path, place))
-            elif isinstance(info, shape.TupleType) and place < len(info.item_types):
-                found += _strange(info.item_types[place], item, (*path, place))
-    elif isinstance(info, shape.DictType):
-        for key, item in plain.items():
-            found += _strange(info.value_type, item, (*path, key))
-    elif isinstance(plain, dict) and (fields := _fields(info)) is not None:
+        for place, inside in enumerate(_places(info, plain)):
+            if inside is None:
+                found.append(((*path, place), []))
+            else:
+                found += _strange(inside, plain[place], (*path, place))
+    elif isinstance(plain, dict):
+        names = _names(info, is_written=False)
         tag = info.tag_field if isinstance(info, shape.StructType) else None
         for key, item in plain.items():
-            if key in fields:
-                found += _strange(fields[key], item, (*path, key))
+            inside = names.known.get(key, names.rest)
+            if inside is not None:
+                found += _strange(inside, item, (*path, key))
             elif key != tag:
-                found.append(((*path, key), sorted(fields)))
+                found.append(((*path, key), sorted(names.known)))
     return found
+
+
+def _places(info: shape.Type, plain: list[Any]) -> Iterable[shape.Type | None]:
+    """What stands at each place of a list; None where the type has no such place, and what is there is dropped."""
+    if isinstance(info, _LISTS):
+        return [info.item_type] * len(plain)
+    if isinstance(info, shape.StructType):
+        known = len(info.fields) + (info.tag is not None)
+        return [at if place < known else None for place, at in zip(range(len(plain)), order.positions(info, plain))]  # noqa: B905 - positions go on
+    return order.positions(info, plain)[: len(plain)]
 
 
 def _is_for(info: shape.Type, plain: Any) -> bool:
     """Whether a member of a union can be what a list or a dict was read as; of anything else nothing is asked."""
+    if isinstance(info, shape.StructType) and isinstance(plain, list | dict):
+        tag = None if not plain else plain[0] if isinstance(plain, list) else plain.get(str(info.tag_field))
+        return info.array_like == isinstance(plain, list) and (info.tag is None or tag == info.tag)
     if isinstance(plain, list):
-        return isinstance(info, (*_LISTS, shape.TupleType, shape.AnyType))
+        return isinstance(info, (*_LISTS, *_PLACED, shape.AnyType, shape.CustomType))
     if isinstance(plain, dict):
-        if isinstance(info, shape.StructType) and info.tag is not None:
-            return bool(plain.get(str(info.tag_field)) == info.tag)
         return isinstance(info, (*_NAMED, shape.DictType, shape.AnyType, shape.CustomType))
     return False
 
 
 def _members(info: shape.Type) -> tuple[shape.Type, ...]:
-    return info.types if isinstance(info, shape.UnionType) else (info,)
+    if not isinstance(info, shape.UnionType):
+        return (info,)
+    return tuple(member for each in info.types for member in _members(each))
 
 
-def _fields(info: shape.Type) -> Mapping[str, shape.Type] | None:
-    """What stands in a value of this type, by name; None where anything may. What has no names has none."""
-    found: dict[str, shape.Type] = {}
-    for member in _members(info):
-        if isinstance(member, (shape.AnyType, shape.DictType, shape.RawType)):
-            return None
-        if isinstance(member, _NAMED):
-            found |= {field.encode_name: field.type for field in member.fields}
-        elif isinstance(member, shape.CustomType):
-            inside = _fields_of_model(member.cls)
-            if inside is None:
-                return None
-            found |= inside
-    return found
-
-
-def _fields_of_model(cls: Any) -> dict[str, shape.Type] | None:
-    """The same of a pydantic model: each name under which a field is read."""
-    if not is_model(cls) or cls.model_config.get("extra") == "allow":
+def _written(info: shape.Type) -> Mapping[str, shape.Type] | None:
+    """What stands in the bytes of a value, by name; None where anything may. What has no names has none."""
+    each = [_names(member, is_written=True) for member in _members(info)]
+    if any(names.rest is not None for names in each):
         return None
-    found: dict[str, shape.Type] = {}
+    return {name: inside for names in each for name, inside in names.known.items()}
+
+
+def _names(info: shape.Type, *, is_written: bool) -> _Names:
+    """The names of one type that is no union: those that are written, or those that are read."""
+    if isinstance(info, (shape.AnyType, shape.RawType)):
+        return _Names({}, shape.AnyType())
+    if isinstance(info, shape.DictType):
+        return _Names({}, info.value_type)
+    if isinstance(info, _NAMED):
+        return _Names({field.encode_name: field.type for field in info.fields})
+    if isinstance(info, shape.CustomType):
+        if not is_model(info.cls):
+            return _Names({}, shape.AnyType())
+        return _written_of_model(info.cls) if is_written else _read_of_model(info.cls)
+    return _Names({})
+
+
+def _written_of_model(cls: Any) -> _Names:
+    if cls.__pydantic_root_model__ or cls.__pydantic_decorators__.model_serializers:
+        return _Names({}, shape.AnyType())
+    fields = cls.__pydantic_fields__.items()
+    known = {field.serialization_alias or name: _info(field.annotation) for name, field in fields if not field.exclude}
+    return _Names(known, _rest_of(cls))
+
+
+def _read_of_model(cls: Any) -> _Names:
+    known: dict[str, shape.Type] = {}
+    by_name = cls.model_config.get("populate_by_name") or cls.model_config.get("validate_by_name")
     for name, field in cls.__pydantic_fields__.items():
-        alias = field.validation_alias
-        if alias is not None and not isinstance(alias, str):
-            return None  # a choice of places, which is pydantic's own to make
-        found |= dict.fromkeys({name, alias or name}, _info(field.annotation))
-    return found
+        alias, inside = field.validation_alias, _info(field.annotation)
+        if alias is None or by_name:
+            known[name] = inside
+        for place in () if alias is None else getattr(alias, "choices", [alias]):
+            if isinstance(place, str):
+                known[place] = inside
+            else:
+                known[str(place.path[0])] = shape.AnyType()  # it picks what it takes of that
+    return _Names(known, _rest_of(cls))
+
+
+def _rest_of(cls: Any) -> shape.Type | None:
+    """What a model takes beside its fields; None where nothing."""
+    if cls.model_config.get("extra") != "allow":
+        return None
+    extras = _info(typing.get_type_hints(cls).get("__pydantic_extra__", Any))
+    return next((each.value_type for each in _members(extras) if isinstance(each, shape.DictType)), shape.AnyType())
+
+
+def _inside_model(cls: Any) -> Iterable[shape.Type]:
+    yield from (_info(field.annotation) for field in cls.__pydantic_fields__.values())
+    if (rest := _rest_of(cls)) is not None:
+        yield rest
 
 
 def _info(annotation: Any) -> shape.Type:
+    """What is known of a field of a model. Models side by side, which only pydantic tells apart, are a union here."""
     try:
         return msgspec.inspect.type_info(annotation)
-    except Exception:  # a type that only the model itself can read
-        return shape.AnyType()
+    except Exception:  # a type that only the model itself can read, or one that has such inside
+        origin, inside = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _info(inside[0])
+    if origin in (typing.Union, types.UnionType):
+        return shape.UnionType(tuple(map(_info, inside)))
+    if origin in _ITEMS:
+        return _ITEMS[origin](_info(inside[0]))  # type: ignore[no-any-return]
+    if origin is tuple and inside[-1] is not Ellipsis:
+        return shape.TupleType(tuple(map(_info, inside)))
+    if origin is tuple:
+        return shape.VarTupleType(_info(inside[0]))
+    if origin in (dict, collections.abc.Mapping):
+        return shape.DictType(shape.AnyType(), _info(inside[1]))
+    return shape.AnyType()

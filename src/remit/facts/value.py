@@ -1,9 +1,10 @@
 """Values: what a flow gets back on replay is what it got the first time, or it was refused at once.
 
     write   encode, decode, compare; answers the bytes and the decoded twin
-    read    decode the same bytes by the same type
+    read    decode the same bytes by the same type, or by one that has grown since
 
 The caller goes on with the twin, so the first run already sees what a replay will see.
+A type that changed since may have more fields, with defaults, and none less: what is stored is read whole or not.
 Bytes are JSON in UTF-8, keys in code-point order, no spaces. The type comes from the
 function's annotation and from nowhere else: stored bytes name no class, and nothing is
 ever imported because stored bytes say so.
@@ -26,8 +27,9 @@ import msgspec
 
 from remit.errors import DeclarationRefused, ValueRefused, ValueUnreadable
 from remit.facts import model, order
-from remit.facts.compare import difference, is_model, same, same_native
+from remit.facts.compare import at_key, difference, is_model, same, same_native
 from remit.facts.fault import complaint, fault, located
+from remit.facts.shape import Strange, holds_set, strange_key
 from remit.facts.stated import unstated
 
 T = TypeVar("T")
@@ -49,9 +51,20 @@ _NATIVE = (
 )
 # Bytes of anybody's making, which would be written without a look at them.
 _PLAIN = (dict, list, tuple, str, int, float, bool, type(None))
-_UNSTATED_HINT = "Let the type state every field: no `omit_defaults`, `exclude` or `init=False`."
+_UNSTATED_HINT = (
+    "Let the type state every field by its name: no `omit_defaults`, `exclude`, `init=False` or private attribute, "
+    "no `array_like` and no NamedTuple."
+)
+_UNSTEADY_HINT = "Let the type read the same bytes as the same value each time, whatever the clock or a table says."
+_UNORDERED_HINT = "Give a sorted list: its order is the same in every process."
 _UNTYPED_HINT = "Annotate the return type, or return JSON's own types only."
 _OWN_TYPE_HINT = "Give JSON's own types only, or an instance of a dataclass or model whose fields come back the same."
+_NAMED = (
+    msgspec.inspect.StructType,
+    msgspec.inspect.DataclassType,
+    msgspec.inspect.TypedDictType,
+    msgspec.inspect.CustomType,
+)
 _UNSAFE = (msgspec.inspect.RawType, msgspec.inspect.MemoryViewType, msgspec.inspect.ExtType)
 
 
@@ -62,13 +75,14 @@ class Codec(Generic[T]):
     Raises DeclarationRefused for a type that has no stored form.
     """
 
-    __slots__ = ("_decode", "_encode", "_same", "info", "is_typed", "type_name")
+    __slots__ = ("_decode", "_encode", "_has_names", "_same", "info", "is_typed", "type_name")
 
     def __init__(self, type_: Any = Any) -> None:
         self._encode: Callable[[Any], bytes] = _encoder.encode
         self._decode: Callable[[bytes], Any] = _decoder.decode
         self._same: Callable[[Any, Any], bool] = same_native
         self.info: msgspec.inspect.Type = msgspec.inspect.AnyType()  # what stands in a value, for whoever compares
+        self._has_names = False  # so that a stored name may be none of its own
         self.is_typed = not any(type_ is nothing for nothing in _NO_TYPE)
         self.type_name = _type_name(type_) if self.is_typed else "JSON"
         if self.is_typed:
@@ -95,26 +109,51 @@ class Codec(Generic[T]):
     def write_whole(self, value: T, *, where: str = "", hint: str | None = None) -> bytes:
         """The bytes of what is judged, shown and approved: they state each field of it, whatever its default.
 
-        Raises ValueRefused as `write` does, and for a field that its type leaves out of the bytes.
+        Raises ValueRefused as `write` does, and for a field that does not stand in the bytes by its name.
         """
         data, twin = self.write(value, where=where, hint=hint)
-        if self._same is not same_native and (path := unstated(twin, _decoder.decode(data))) is not None:
-            why = "nobody would judge or see the field that its type leaves out of the bytes"
+        if self._same is not same_native and (found := unstated(twin, _decoder.decode(data))) is not None:
+            path, why = found
             raise ValueRefused(why, path=path, where=where, hint=_UNSTATED_HINT)
         return data
 
     def read(self, data: bytes, *, where: str = "") -> T:
-        """The value that `write` made `data` from.
+        """The value that `write` made `data` from. What it has since, and the bytes have not, has its default.
 
-        Raises ValueUnreadable, whatever the bytes are; they are left as they are.
+        Raises ValueUnreadable, whatever the bytes are, and where they have a name that the type has not: what stands
+        there would be lost in silence. They are left as they are.
         """
         try:
             twin: T = self._decode(data)
-            return twin
+            if not self._has_names or self._encode(twin) == data:
+                return twin
+            strange = strange_key(self.info, _decoder.decode(data))
         except MemoryError:
             raise
         except Exception as exc:  # also what the user's own type raises
             raise ValueUnreadable(complaint(exc), type_name=self.type_name, where=where) from exc
+        if strange is not None:
+            raise ValueUnreadable(_unknown(strange), type_name=self.type_name, where=where, strange=strange)
+        return twin
+
+    def read_exactly(self, data: bytes, *, where: str = "") -> T:
+        """The value of bytes that are judged or approved: it says what they say, and would be written as they are.
+
+        Raises ValueUnreadable as `read` does, and where the type reads them as something else than it did.
+        """
+        twin = self.read(data, where=where)
+        try:
+            again = self._encode(twin) if self.is_typed else data
+            if again == data:
+                return twin
+            found = difference(_decoder.decode(data), _decoder.decode(again))
+        except MemoryError:
+            raise
+        except Exception as exc:
+            raise ValueUnreadable(complaint(exc), type_name=self.type_name, where=where) from exc
+        path, reason = found or ("$", "it would be written in another way")
+        why = f"it reads as something else by now: {reason} at {path}"
+        raise ValueUnreadable(why, type_name=self.type_name, where=where, hint=_UNSTEADY_HINT)
 
     def _specialise(self, type_: Any) -> None:
         try:
@@ -135,6 +174,7 @@ class Codec(Generic[T]):
             else:
                 continue
             raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {name} has no stored form.")
+        self._has_names = any(isinstance(part, _NAMED) for part in within)
         if all(isinstance(part, _NATIVE) for part in within):
             keys = [part.key_type for part in within if isinstance(part, msgspec.inspect.DictType)]
             if all(isinstance(key, (msgspec.inspect.StrType, msgspec.inspect.AnyType)) for key in keys):
@@ -172,6 +212,18 @@ def codec_of_return(fn: Callable[..., Any]) -> Codec[Any]:
     return codec_for(_awaited(_annotation(fn, "return")))
 
 
+def codec_given(codec: Codec[T], what: str) -> Codec[T]:
+    """The same codec, of what a flow is given back. what: it is of, as a sentence begins with it.
+
+    Raises DeclarationRefused where a set can stand in it: each process has an order of its own for that, and calls
+    that are made in that order would be given what is recorded of one another.
+    """
+    if holds_set(codec.info):
+        why = f"{what} has type {codec.type_name}, in which a set has another order in each process"
+        raise DeclarationRefused(f"{why}; nothing was declared.", hint=_UNORDERED_HINT)
+    return codec
+
+
 def codec_of_value(value: object) -> Codec[Any]:
     """The codec of a value's own type, so that a model is kept as one; plain data has one for all."""
     kind = type(value)
@@ -197,6 +249,11 @@ def codec_of_parameter(fn: Callable[..., Any], index: int) -> Codec[Any]:
 @functools.lru_cache(maxsize=1024, typed=True)
 def _codec_made_once(type_: Any) -> Codec[Any]:
     return Codec(type_)
+
+
+def _unknown(strange: Strange) -> str:
+    path = "$" + "".join(f"[{key}]" if isinstance(key, int) else at_key(key) for key in strange[0])
+    return f"it has {path}, which the type has not"
 
 
 def _encode_arranged(info: msgspec.inspect.Type, value: Any) -> bytes:

@@ -36,7 +36,7 @@ from remit.engine.turn.race import check_not_lost, has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Of
-from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved
+from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved, ValueUnreadable
 from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, EffectIntended, EffectRefused, GateJudged
@@ -95,6 +95,7 @@ async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided 
     None where a word counts about what would be sent again: whoever said it was told that it settles the call.
     """
     question = await _gather(turn, wish)
+    _check_readable(turn, wish)
     if not wish.is_sent_again:  # that one was begun before the race ended, or the flow gave anything up
         check_not_lost()
         check_heard(turn.attempt, wish.name)
@@ -106,6 +107,15 @@ async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided 
     if verdict.decision == "resume":
         return await _pass(turn, wish, question, verdict, write)
     return await _turn_back(turn, wish, question, verdict)
+
+
+def _check_readable(turn: Turn, wish: Wish) -> None:
+    """That the function would be given what is judged. Raises AttemptClosed: its type reads it as another value."""
+    if wish.effect is not None:
+        try:
+            wish.effect.request_codec.read_exactly(wish.data, where=f"the request of {wish.name}")
+        except ValueUnreadable as exc:
+            turn.attempt.lost(exc)
 
 
 async def _gather(turn: Turn, wish: Wish) -> Question:

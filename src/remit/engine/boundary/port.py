@@ -3,8 +3,8 @@
 A permit is given by the crossing when judgement and intention are durable. It is good once, for
 this intention, in this attempt, under this epoch. Ownership is looked at once more before the
 body, and so is the time: a worker that was frozen past its lease begins nothing, and what was over
-while the commit waited is judged anew. A plain function waits for a thread of its own, so it looks
-again there, as its first act.
+while the commit waited is judged anew. So is a request that its type reads as another value by then.
+A plain function waits for a thread of its own, so it looks again there, as its first act.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from remit.engine.turn.returned import finished, is_unfinished
 from remit.engine.turn.step import in_thread, since_us
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit
-from remit.errors import PermitRefused, StoreClosed
+from remit.errors import PermitRefused, StoreClosed, ValueUnreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,12 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         raise PermitRefused(f"The effect {permit.name!r} has no permit of this judgement; it was not called.")
     turn.permits.discard(permit)
     attempt.check_held()
+    try:
+        request = effect.request_codec.read_exactly(intended.request, where=f"the request of {permit.name}")
+    except ValueUnreadable as exc:  # by now it is another value than was judged
+        return _unsent(exc.message)
     if (late := _overdue(turn, permit)) is not None:
         return late
-    request = effect.request_codec.read(intended.request, where=permit.name)  # exactly what was judged
     began, begin = time.perf_counter_ns(), None
     is_over, here = _noted(turn, permit), enter("effect")
     try:
@@ -89,8 +92,9 @@ async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str)
     probe = effect.probe
     assert probe is not None
     turn.attempt.check_held()
+    read = partial(effect.request_codec.read_exactly, request, where="the request")
     # No answer is no answer, and the doubt stays.
-    return await heard(lambda: _called(turn, probe, effect.request_codec.read(request), key, None))
+    return await heard(lambda: _called(turn, probe, read(), key, None))
 
 
 class _Beginning:

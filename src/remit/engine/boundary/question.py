@@ -178,7 +178,7 @@ async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
         return _lost(name)
 
     async def ask() -> Any:
-        said: Any = predicate(effect.request_codec.read(wish.data, where=wish.name))
+        said: Any = predicate(effect.request_codec.read_exactly(wish.data, where=wish.name))
         return await said if inspect.isawaitable(said) else said
 
     return await heard(ask)

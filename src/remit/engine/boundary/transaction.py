@@ -36,7 +36,7 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
-from remit.errors import CallRefused, Moved, Refused, RemitError
+from remit.errors import CallRefused, Moved, Refused, RemitError, ValueUnreadable
 from remit.facts.kinds import EffectSettled
 from remit.store.marks import Reserve, TakeKey
 
@@ -113,7 +113,10 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     """Judgement, intention, the application's rows and settlement; what rolled them back, if that was its own fault."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Transaction)
-    request = effect.request_codec.read(wish.data, where=wish.name)  # exactly what was judged
+    try:
+        request = effect.request_codec.read_exactly(wish.data, where=f"the request of {wish.name}")
+    except ValueUnreadable as exc:  # by now it is another value than was judged
+        attempt.lost(exc)
     around = _Around(wish.name)
 
     def stored(outcome: Any) -> bytes:

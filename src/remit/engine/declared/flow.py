@@ -19,12 +19,14 @@ from remit.authority.contract import Contract
 from remit.authority.named import qualified_name
 from remit.engine.declared.place import check_not_bare
 from remit.engine.declared.terms import Terms
-from remit.errors import DeclarationRefused
+from remit.errors import DeclarationRefused, ValueUnreadable
 from remit.facts.names import check_name
-from remit.facts.value import Codec, codec_of_parameter, codec_of_return
+from remit.facts.value import Codec, codec_for, codec_given, codec_of_parameter, codec_of_return
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_NO_INPUT = b"null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,8 @@ class Body:
             raise DeclarationRefused(f"Step {name!r} needs a function, not {type(fn).__name__}.", code="step.function")
         if yields(fn):
             raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
-        body = Body(is_async(fn), may_wait(fn), codec_of_return(fn), f"step {qualified_name(fn)}")
+        codec = codec_given(codec_of_return(fn), f"What step {name!r} returns")
+        body = Body(is_async(fn), may_wait(fn), codec, f"step {qualified_name(fn)}")
         if isinstance(fn, FunctionType):
             _bodies[fn] = body
         return body
@@ -100,9 +103,18 @@ class Flow(Generic[R]):
                 hint="A flow takes the run and, if it needs one, its input: `def purchase(run, request)`.",
             )
         self.takes_input = len(parameters) == 2
-        self.input_codec: Codec[Any] = codec_of_parameter(fn, 1) if self.takes_input else Codec(Any)
+        self.input_codec: Codec[Any] = codec_for(Any)
+        if self.takes_input:
+            self.input_codec = codec_given(codec_of_parameter(fn, 1), f"The input of flow {name!r}")
         self.result_codec: Codec[Any] = codec_of_return(fn)
         self.__doc__ = fn.__doc__
+
+    def read_input(self, data: bytes, run: str) -> Any:
+        """What this run is given, by its recorded bytes. Raises ValueUnreadable where that is not what it takes."""
+        where = f"the input of run {run!r}"
+        if not self.takes_input and data != _NO_INPUT:
+            raise ValueUnreadable(f"flow {self.name!r} takes no input any more", type_name="None", where=where)
+        return self.input_codec.read(data, where=where)
 
     def __repr__(self) -> str:
         return f"<flow {self.name}, contract {self.contract.version}>"

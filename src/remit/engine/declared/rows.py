@@ -14,7 +14,7 @@ from remit.authority.named import qualified_name
 from remit.engine.declared.flow import is_async
 from remit.engine.declared.sink import Outward, connector_digest, refused
 from remit.facts.names import check_effect_name
-from remit.facts.value import codec_of_parameter, codec_of_return
+from remit.facts.value import codec_given, codec_of_parameter, codec_of_return
 
 T = TypeVar("T")
 
@@ -32,7 +32,8 @@ class Transaction(Outward[T]):
         parameters = list(inspect.signature(fn).parameters.values())
         if len(parameters) != 2 or any(p.kind not in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters):
             raise refused(name, "parameters", "it takes the connection and one request: `def book(connection, order)`")
-        self.request_codec, self.codec = codec_of_parameter(fn, 1), codec_of_return(fn)
+        self.request_codec = codec_of_parameter(fn, 1)
+        self.codec = codec_given(codec_of_return(fn), f"What transaction {name!r} returns")
         self.connector = connector_digest(fn, {"connector": "transaction"})
         self.told = f"transaction {qualified_name(fn)}"
         self.__doc__ = fn.__doc__

@@ -30,7 +30,7 @@ from remit.engine.declared.flow import is_async, yields
 from remit.errors import CallRefused, DeclarationRefused, IdRefused, NotBuilt
 from remit.facts.names import check_effect_name, check_id
 from remit.facts.unseen import is_unseen
-from remit.facts.value import Codec, codec_of_parameter, codec_of_return
+from remit.facts.value import Codec, codec_given, codec_of_parameter, codec_of_return
 
 T = TypeVar("T")
 
@@ -160,7 +160,7 @@ class Effect(Outward[T]):
         if sink == "fences" and not self.callee.takes_epoch:
             raise refused(name, "sink", 'sink="fences" needs a function that takes `epoch` and tells the other side')
         self.request_codec: Codec[Any] = codec_of_parameter(fn, 0)
-        self.codec: Codec[Any] = codec_of_return(fn)
+        self.codec: Codec[Any] = codec_given(codec_of_return(fn), f"What effect {name!r} returns")
         self.connector = connector_digest(fn, {"connector": connector, "doubt": doubt, "sink": sink})
         self.told = f"effect {qualified_name(fn)}" + (f" to {connector!a}" if connector else "")
         self.is_side_named = bool(connector)

@@ -186,6 +186,6 @@ async def _halted(turn: Turn, exc: BaseException) -> Outcome | Again:
 def _read_input(attempt: Attempt, flow: Flow[Any]) -> Any:
     """What the flow is given. Bytes that its type no longer reads end this turn like any other mismatch."""
     try:
-        return flow.input_codec.read(attempt.view.input, where=f"the input of run {attempt.run_id!r}")
+        return flow.read_input(attempt.view.input, attempt.run_id)
     except ValueUnreadable as exc:
         attempt.lost(exc)

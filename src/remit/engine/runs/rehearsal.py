@@ -201,7 +201,7 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
     """How it goes on; or what a turn raises."""
     attempt, run_id = turn.attempt, view.identity.run
     try:
-        given = flow.input_codec.read(view.input, where=f"the input of run {run_id!r}")
+        given = flow.read_input(view.input, run_id)
         await call_flow(flow, Run(turn), given)
     except BaseExceptionGroup as exc:
         if not is_closing(exc):

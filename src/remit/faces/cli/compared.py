@@ -20,7 +20,7 @@ from remit.authority.policy import unheard_of
 from remit.engine.declared.sink import Outward
 from remit.faces.cli.target import flow_of
 from remit.facts.rules import PolicyPin
-from remit.facts.shape import may_be_whole, missing_field
+from remit.facts.shape import may_be_whole, missing_field, written_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,8 @@ def _missing(pin: PolicyPin, requests: Mapping[str, list[msgspec.inspect.Type]])
         if told and all(names is not None for names in told):
             known = {name for names in told for name in names or ()}
             *before, last = path.split(".")
-            like = _likely(last, known)
+            as_written = {written_as(info, path.split(".")) for info in requests.get(effect, [])} - {""}
+            like = min(as_written, default="") or _likely(last, known)
             yield effect, path, ".".join([effect, *before, like]) if like else ""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import sys
 import traceback
@@ -15,7 +14,6 @@ from remit.engine.declared.flow import Flow
 from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
 from remit.facts.names import check_principal, check_word
-from remit.facts.shape import strange_key
 from remit.store.url import store_for
 
 STORE_DEFAULT = "sqlite:///remit.db"
@@ -93,8 +91,10 @@ def input_of(flow: Flow[Any], text: str | None, file: Path | None) -> Any:
             raise Refused(f"{str(file)!r} can't be read: {exc}; nothing was done.", code="input.unreadable") from exc
     if flow.takes_input:
         try:
-            given = flow.input_codec.read(data)
+            return flow.input_codec.read(data)
         except ValueUnreadable as exc:
+            if exc.strange is not None:  # whoever misspelt a key would run without what they said
+                raise _strange(where, *exc.strange, exc.type_name) from exc
             if text is None and file is None:
                 raise Refused(
                     f"Flow {flow.name!r} takes an input and was given none; nothing was done.",
@@ -106,23 +106,17 @@ def input_of(flow: Flow[Any], text: str | None, file: Path | None) -> Any:
                 code="input.unreadable",
                 hint=f"Give what flow {flow.name!r} takes, as JSON; text stands in double quotes.",
             ) from exc
-        _check_keys(flow, where, data)
-        return given
     if text is None and file is None:
         return None
     raise Refused(f"Flow {flow.name!r} takes no input; nothing was done.", code="input.unexpected")
 
 
-def _check_keys(flow: Flow[Any], where: str, data: bytes) -> None:
-    """Raises Refused where a key would be dropped in silence: whoever misspelt one would run without what they said."""
-    found = strange_key(flow.input_codec.info, json.loads(data))
-    if found is not None:
-        (path, known), type_name = found, flow.input_codec.type_name
-        raise Refused(
-            f"The input of {where} has {path_text(path)}, which {type_name} has not; nothing was done.",
-            code="input.unreadable",
-            hint=f"What it has there is {', '.join(known)}." if known else "It has nothing there; leave it out.",
-        )
+def _strange(where: str, path: tuple[str | int, ...], known: list[str], type_name: str) -> Refused:
+    return Refused(
+        f"The input of {where} has {path_text(path)}, which {type_name} has not; nothing was done.",
+        code="input.unreadable",
+        hint=f"What it has there is {', '.join(known)}." if known else "It has nothing there; leave it out.",
+    )
 
 
 def _unknown(message: str, *, hint: str = _HINT) -> Refused:
