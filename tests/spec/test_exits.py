@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -151,7 +152,7 @@ async def become_of(rt: remit.Runtime, place: str, leave: Leave) -> None:
     await till.is_held.wait()
     leaving = Places(leave).flows[place]
     if place in FAILS:
-        said = f"it raised {'SystemExit 3' if leave is exits else 'Keyboard'}"
+        said = f"it raised {'Keyboard' if leave is interrupts else 'SystemExit 3'}"
         with pytest.raises(remit.StepError, match=said) as failed:
             await rt.run(leaving, id="r")
         assert failed.value.name == (place.replace(" ", "_") if "step" in place else "leaving")
@@ -309,14 +310,19 @@ def test_a_signal_whose_handler_exits_ends_the_program_and_is_no_failure_of_what
     place: str, tmp_path: Path
 ):  # proves: RUN-5, FX-2
     """A step that failed has failed for good, and its flow went another way, and paid there."""
+    met_by_a_signal(place, tmp_path)
 
-    def stop() -> NoReturn:
+
+def met_by_a_signal(place: str, tmp_path: Path, *at_hand: object) -> None:
+    """SIGTERM comes there, whose handler exits. at_hand: what the code has there."""
+
+    def stop(at_hand: tuple[object, ...], *_: object) -> NoReturn:
         signal.raise_signal(signal.SIGTERM)
         raise AssertionError("nobody ended it")
 
     async def go() -> None:
         async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
-            await rt.run(Places(stop).flows[place], id="r")
+            await rt.run(Places(partial(stop, at_hand, *at_hand)).flows[place], id="r")
 
     async def look() -> None:
         async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
@@ -326,3 +332,126 @@ def test_a_signal_whose_handler_exits_ends_the_program_and_is_no_failure_of_what
     with pytest.raises(SystemExit):
         asyncio.run(go())
     asyncio.run(look())
+
+
+class LettingGo:
+    """The same, and keeps nothing that it was given."""
+
+    def method(self, number: int, frame: object) -> NoReturn:
+        del number, frame
+        sys.exit(0)
+
+    __call__ = method
+
+
+def deletes_the_frame(number: int, frame: object) -> NoReturn:
+    del frame
+    sys.exit(0)
+
+
+def forgets_the_frame(number: int, frame: object) -> NoReturn:
+    frame = None  # noqa: F841
+    sys.exit(0)
+
+
+def forgets_all(*given: object) -> NoReturn:
+    given = None  # type: ignore[assignment] # noqa: F841
+    sys.exit(0)
+
+
+def names_the_signal(number: Any, frame: object) -> NoReturn:
+    number = signal.Signals(number).name
+    sys.exit(0)
+
+
+def puts_the_default_back_and_lets_go(number: int, frame: object) -> NoReturn:
+    signal.signal(number, signal.SIG_DFL)
+    del frame
+    sys.exit(0)
+
+
+def around(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What decorators put around a handler, and around others."""
+
+    def inner(*given: Any) -> Any:
+        return function(*given)
+
+    return inner
+
+
+LETTING_GO: dict[str, Callable[..., Any]] = {
+    "one that deletes the frame": deletes_the_frame,
+    "one that forgets the frame": forgets_the_frame,
+    "one that forgets all": forgets_all,
+    "one that names the signal": names_the_signal,
+    "one that puts the default back": puts_the_default_back_and_lets_go,
+    "a method": LettingGo().method,
+    "a partial": partial(LettingGo().method),
+    "an object": LettingGo(),
+    "a decorated one": around(deletes_the_frame),
+}
+
+
+@pytest.mark.parametrize("handler", LETTING_GO)
+@pytest.mark.parametrize("place", ["step", "effect"])
+def test_a_handler_that_lets_go_of_what_it_was_given_ends_the_program_too(
+    place: str, handler: str, tmp_path: Path
+):  # proves: RUN-5, FX-2
+    before = signal.signal(signal.SIGTERM, LETTING_GO[handler])
+    try:
+        met_by_a_signal(place, tmp_path)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Contrary:
+    """As arrays do, it does not say whether it is the same."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("not to be compared")
+
+
+@pytest.mark.usefixtures("terminated")
+@pytest.mark.parametrize("place", ["step", "effect"])
+def test_what_the_code_has_at_hand_that_a_signal_meets_is_not_compared(
+    place: str, tmp_path: Path
+):  # proves: RUN-5, FX-2
+    met_by_a_signal(place, tmp_path, Contrary(), (Contrary(),))
+
+
+def looks_at_its_caller() -> NoReturn:
+    """As loggers do."""
+    here = inspect.currentframe()
+    caller = here.f_back if here is not None else None
+    raise SystemExit(3 if caller is not None else "nobody called")
+
+
+def is_given_a_frame(why: str, frame: object) -> NoReturn:
+    sys.exit(3)
+
+
+def tells_its_frame() -> NoReturn:
+    is_given_a_frame("why", inspect.currentframe())
+
+
+OWN_EXITS: dict[str, Leave] = {
+    "one that looks at its caller": looks_at_its_caller,
+    "one that tells its frame": tells_its_frame,
+    "one decorated as the handler is": around(exits),
+}
+
+
+@pytest.mark.parametrize("leave", OWN_EXITS)
+@pytest.mark.parametrize("place", ["step", "effect", "flow"])
+async def test_code_that_exits_by_itself_is_not_taken_for_a_signal_s(
+    place: str, leave: str, storage: Storage
+):  # proves: RUN-2, FX-2
+    """It ended the program, in which another run paid."""
+    before = signal.signal(signal.SIGTERM, around(stops))
+    try:
+        async with storage.open() as rt:
+            await become_of(rt, place, OWN_EXITS[leave])
+    finally:
+        signal.signal(signal.SIGTERM, before)

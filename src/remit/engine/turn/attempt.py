@@ -21,6 +21,7 @@ from remit.engine.process.lease import Lease
 from remit.engine.turn.apart import calling_task
 from remit.engine.turn.closing import MISFITS, AttemptClosed
 from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
+from remit.engine.turn.exits import note_handlers
 from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost, come_to, has_lost
@@ -108,6 +109,7 @@ class Attempt:
 
     def start(self, fact: AttemptStarted) -> None:
         """Begin the turn. Nothing is written until there is something to write."""
+        note_handlers()
         at = self.writer.start(fact)
         self.tells_death = bool(fact.dead)
         self.view.note_dead(fact, at)

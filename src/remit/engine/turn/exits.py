@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import signal
 import threading
 import traceback
 from collections.abc import Awaitable, Coroutine, Generator
+from functools import partial
+from importlib import import_module
 from itertools import pairwise
-from types import FrameType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -31,17 +34,59 @@ def is_of_a_signal(exc: BaseException) -> bool:
 
 
 def _came_from_a_handler(exc: BaseException) -> bool:
-    """Whether a handler of a signal stands in its traceback: a function that was given the frame that called it.
+    """Whether a function that a signal called stands in its traceback.
 
-    Not by what is set for the signals: many handlers set something else before they exit.
+    Not by what is set for the signals alone: many handlers set something else before they exit.
     """
+    note_handlers()
     frames = [frame for frame, _ in traceback.walk_tb(exc.__traceback__)]
-    return any(_is_given(frame, before) for before, frame in pairwise(frames))
+    return any(_is_handler(frame, before) for before, frame in pairwise(frames))
 
 
-def _is_given(frame: FrameType, before: FrameType) -> bool:
-    given = frame.f_locals.values()
-    return any(value is before or (isinstance(value, tuple) and before in value) for value in given)
+def _is_handler(frame: FrameType, before: FrameType) -> bool:
+    """Whether it was given the number of a signal and the frame that it came between, or is one that let go of them.
+
+    Nothing of the user's runs for that: what it was given is compared with nothing.
+    """
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount]
+    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else ""
+    if not (names or rest):
+        return False  # and what it has may be a mapping of the user's
+    here = frame.f_locals
+    several = here.get(rest)
+    given = [*(here.get(name) for name in names), *(several if type(several) is tuple else ())]
+    if any(came_between is before and _is_number(number) for number, came_between in pairwise(given)):
+        return True
+    # One that takes whatever it is given may be a decorator's, and stand around others too: what it has there says it.
+    return type(several) is not tuple and any(code is known for known in _handlers)
+
+
+def _is_number(given: object) -> bool:
+    return (type(given) is int or type(given) is signal.Signals) and given in _NUMBERS
+
+
+def note_handlers() -> None:
+    """Know the functions that are set for signals now, whatever is set by the time that one of them exits."""
+    for number in _NUMBERS:
+        code = _code_of(_signal.getsignal(number))
+        if code is not None and not any(code is known for known in _handlers):
+            _handlers.append(code)
+
+
+def _code_of(handler: object) -> CodeType | None:
+    """Of a function, a method, a partial of either, or an object that can be called; None for what is no Python."""
+    if not callable(handler):
+        return None
+    while isinstance(handler, partial | MethodType):
+        handler = handler.func if isinstance(handler, partial) else handler.__func__
+    function = handler if isinstance(handler, FunctionType) else getattr(type(handler), "__call__", None)  # noqa: B004
+    return function.__code__ if isinstance(function, FunctionType) else None
+
+
+_signal: Any = import_module("_signal")  # `signal` makes names of what is set, and compares it for that
+_NUMBERS = frozenset(map(int, signal.valid_signals()))
+_handlers: list[CodeType] = []  # each is there once, and stays
 
 
 def failure_of(exc: BaseException) -> RuntimeError:
