@@ -63,6 +63,7 @@ READ = {
     ("engine/process/host.py", "Standing.fence"),
     ("engine/turn/attempt.py", "Attempt.is_open"),
     ("engine/turn/caught.py", "call_made"),
+    ("engine/turn/caught.py", "come_behind"),
     ("engine/turn/exits.py", "note_handlers"),
     ("engine/turn/returned.py", "is_unfinished"),
     ("engine/turn/step.py", "since_us"),

@@ -336,9 +336,10 @@ class Life:
         return code in ("effect.value_lost", "effect.declined")
 
     def _is_followed(self, turn: Turn) -> bool:
-        """Whether the flow made a call behind the failure that left it."""
+        """Whether the flow made a call, or awaited one, behind the failure that left it."""
         failed = [told.at for told in turn.told if told.call == self.errors.get(turn.run) and told.at > turn.begun_at]
-        return not failed or max(turn.made.values()) > failed[-1]  # one of a group, or in a bare race, is not seen
+        came = (*turn.made.values(), *turn.awaited.values())
+        return not failed or max(came) > failed[-1]  # one of a group, or in a bare race, is not seen
 
     async def left(self) -> list[str]:
         """Runs that are not over."""

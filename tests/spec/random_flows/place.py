@@ -33,6 +33,7 @@ class Turn:
     process: Process
     outside: Outside
     made: dict[str, int] = field(default_factory=dict)  # calls, by when they were made
+    awaited: dict[str, int] = field(default_factory=dict)  # of them, those that were made early, by when they were
     told: list[Told] = field(default_factory=list)
     given_up: dict[str, int] = field(default_factory=dict)  # calls that the flow let go of, other than in a race
     is_patient: bool = False
@@ -50,7 +51,7 @@ class Turn:
     def begin(self) -> None:
         """The code runs from its first line; more than once where Remit takes the run up again at once."""
         self.begun_at, self.is_over = self.outside.tick(), False
-        for seen in (self.made, self.given_up, self.left, self.heard):
+        for seen in (self.made, self.awaited, self.given_up, self.left, self.heard):
             seen.clear()
 
     def note(self, call: str, state: str, value: Any = None) -> None:

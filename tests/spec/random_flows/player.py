@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
+from inspect import CORO_CREATED, getcoroutinestate
 from typing import Any
 
 import remit
@@ -288,26 +290,50 @@ class Player:
         raise error
 
     async def _except(self, place: Place, shape: Shape) -> str:
-        try:
-            return await self.play(place, shape.parts[0])
-        except Exception as exc:
-            place.given = type(exc).__name__
-            return await self.play(place, shape.parts[1])
+        with self._handler(place, shape) as handler:
+            try:
+                return await self.play(place, shape.parts[0])
+            except Exception as exc:
+                place.given = type(exc).__name__
+                return await handler()
 
     async def _swallow(self, place: Place, shape: Shape) -> str:
-        try:
-            return await self.play(place, shape.parts[0])
-        except asyncio.CancelledError:
-            place.given = "cancelled"
-            return await self.play(place, shape.parts[1])
+        with self._handler(place, shape) as handler:
+            try:
+                return await self.play(place, shape.parts[0])
+            except asyncio.CancelledError:
+                place.given = "cancelled"
+                return await handler()
 
     async def _finally(self, place: Place, shape: Shape) -> str:
         given = place.given
+        with self._handler(place, shape) as handler:
+            try:
+                return await self.play(place, shape.parts[0])
+            finally:
+                place.given = given
+                await handler()
+
+    @contextmanager
+    def _handler(self, place: Place, shape: Shape) -> Iterator[Callable[[], Awaitable[str]]]:
+        """How the second part is played. Early, its first call is made here, and given up where it is not awaited."""
+        if shape.how != "early":
+            yield lambda: self.play(place, shape.parts[1])
+            return
+        first, *others = shape.parts[1].parts or (shape.parts[1],)
+        name, call = self.call(place, first)
+
+        async def handle() -> str:
+            place.turn.awaited[name] = self.outside.tick()
+            place.given = await self._heard(place, name, call)
+            return await self._seq(place, Shape("seq", tuple(others)))
+
         try:
-            return await self.play(place, shape.parts[0])
+            yield handle
         finally:
-            place.given = given
-            await self.play(place, shape.parts[1])
+            if getcoroutinestate(call) == CORO_CREATED:
+                place.turn.made.pop(name, None)
+                call.close()
 
     async def _beside(self, place: Place, shape: Shape) -> str:
         scope = Scope()

@@ -87,7 +87,7 @@ class Shape:
 _MANY = {"gather": ("plain", "plain bare", "all", "all bare", "run", "run bare"), "group": ("", "bare"),
          "first": ("", "bare"), "wait_first": ("", "bare", "unheeded", "unheeded bare")}  # fmt: skip
 _ONE = {"timeout": ("", "", "raises"), "wait_for": ("", "", "raises"), "shield": ("",), "retry": ("",)}
-_TWO = {"except": ("",), "swallow": ("",), "finally": ("",), "beside": ("await", "cancel", "leave")}
+_TWO = {**dict.fromkeys(("except", "swallow", "finally"), ("", "early")), "beside": ("await", "cancel", "leave")}
 _WEIGHTS = {"seq": 4, "gather": 4, "group": 2, "first": 3, "wait_first": 2, "timeout": 3, "wait_for": 2, "shield": 1,
             "retry": 2, "except": 3, "swallow": 1, "finally": 2, "beside": 2}  # fmt: skip
 _LEAF_WEIGHTS = {**dict.fromkeys(STEPS, 3), **dict.fromkeys(EFFECTS, 1), "question": 2, "draw": 2}
@@ -127,7 +127,7 @@ def _draw(rng: random.Random, leaves: int, depth: int) -> Shape:
         inner = _draw_leaf(rng, _EFFECT_OR_STEP) if kind == "retry" else _draw(rng, leaves, depth + 1)
         return Shape(kind, (inner,), rng.choice(_ONE[kind]), ms)
     if kind in ("except", "swallow", "finally"):
-        return Shape(kind, (_draw(rng, leaves - 1, depth + 1), _draw_handler(rng)))
+        return Shape(kind, (_draw(rng, leaves - 1, depth + 1), _draw_handler(rng)), rng.choice(_TWO[kind]))
     if kind in _TWO:
         share = rng.randint(1, max(1, leaves - 1))
         return Shape(

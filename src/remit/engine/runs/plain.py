@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from remit.engine.runs.run import Run, from_thread
 from remit.engine.turn.aside import aside
-from remit.engine.turn.caught import give
+from remit.engine.turn.caught import come_behind, give
 from remit.engine.turn.closing import AttemptClosed
 from remit.errors import CallRefused, StepError
 
@@ -152,6 +152,7 @@ class SyncRun:
         return self._wait(made())
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
+        come_behind()
         try:
             return self._waits.for_(asyncio.run_coroutine_threadsafe(self._waits.made_here(call), self._loop))
         except StepError as exc:

@@ -195,7 +195,9 @@ class Run:
 
     def first(self, *calls: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
         """The outcome of the call that finishes first; the winner is recorded and the others are cancelled."""
-        return wait.first(self._attempt, self._take("run.first"), calls)
+        name = self._take("run.first")
+        call_made(name)
+        return wait.first(self._attempt, name, calls)
 
     def now(self) -> datetime:
         """The time, aware and in UTC; recorded, so a replay gets the same."""
@@ -235,7 +237,6 @@ class Run:
 
     def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         self._attempt.unbegun.made(name, call)
-        call_made(name)
         return call
 
 

@@ -60,16 +60,26 @@ def raised_behind(exc: BaseException, handled: BaseException | None) -> None:
     first.__context__ = handled
 
 
+def come_behind() -> None:
+    """What is called from here on, by this task or thread or by what it begins, comes behind what is handled here."""
+    handled = sys.exc_info()[1]
+    if handled is None:
+        return
+    before = _given.get()
+    behind = [given for error in _behind(handled) if (given := _given_with.get(error)) is not None]
+    if any(given is not before and before not in given.after for given in behind):
+        here = _Given()
+        for given in behind if before is None else (before, *behind):
+            given.after.append(here)
+        _given.set(here)
+
+
 def call_made(name: str) -> None:
-    """A call is made, behind what was given in this context and what is being handled here."""
+    """A call is made, or begins: one that was made early comes behind what was given before it was awaited."""
+    come_behind()
     given = _given.get()
     if given is not None:
         given.calls.append(name)
-    handled = sys.exc_info()[1]
-    if handled is not None:
-        for error in _behind(handled):
-            if error in _given_with:
-                _given_with[error].calls.append(name)
 
 
 def to_run_again(exc: BaseException, run_id: str, failed: Collection[str]) -> list[str]:

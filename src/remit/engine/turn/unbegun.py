@@ -12,6 +12,7 @@ from inspect import CORO_CLOSED, CORO_CREATED, getcoroutinestate
 from typing import Any
 
 from remit.engine.declared.place import check_in_flow
+from remit.engine.turn.caught import call_made
 from remit.errors import CallRefused
 
 
@@ -27,11 +28,13 @@ class Unbegun:
     def made(self, name: str, call: Coroutine[Any, Any, Any]) -> None:
         """The flow has this call in its hand."""
         self._calls[name] = call
+        call_made(name)
 
     def begin(self, name: str) -> None:
         """It is awaited. Raises CallRefused where that happens in a body, which no replay enters again."""
         check_in_flow(name, self._turn)
         self._calls.pop(name, None)
+        call_made(name)  # behind what came between its making and this
 
     def names(self) -> dict[int, str]:
         """Names by the identity of the call, which lives as long as the flow has it in its hand."""

@@ -20,7 +20,7 @@ from typing import Any
 from remit.engine.declared.place import check_in_flow
 from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
-from remit.engine.turn.caught import give
+from remit.engine.turn.caught import call_made, come_behind, give
 from remit.engine.turn.due import until_asked
 from remit.engine.turn.exits import begun
 from remit.engine.turn.handed import Handed
@@ -36,6 +36,7 @@ def gather(attempt: Attempt, calls: Sequence[Awaitable[Any]]) -> Coroutine[Any, 
 
 
 async def _gather(handed: Handed, calls: Sequence[Awaitable[Any]]) -> list[Any]:
+    come_behind()
     _check_calls(calls)
     handed.take(calls)
     handed.tasks = tasks = [begun(call) for call in calls]
@@ -91,6 +92,7 @@ def first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]]) -> Corou
 
 
 async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], handed: Handed) -> Any:
+    call_made(name)
     if not calls:
         hint = "Give it the calls that race: `run.first(run.step(a), run.step(b))`."
         raise CallRefused("A race needs at least one call; nothing was done.", code="call.empty", hint=hint)
