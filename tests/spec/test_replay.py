@@ -300,6 +300,38 @@ async def test_draws_are_recorded_and_one_more_moves_no_other(storage: Storage):
     assert value["is_uuid"] and value["is_aware"] and 0 <= value["extra"] < 1
 
 
+@pytest.mark.parametrize("kind", ["now", "random", "uuid"])
+async def test_a_draw_with_a_name_is_moved_by_no_other(kind: str, storage: Storage):  # proves: RUN-9
+    """One more in front of it takes the recorded value of one that has no name."""
+    told: list[tuple[Any, Any, Any]] = []
+
+    async def first(run: remit.Run) -> None:
+        draw = getattr(run, kind)
+        told.append((draw(), draw("order-id"), run.branch("a").uuid("order-id")))
+        await run.step(stop)
+
+    async def then(run: remit.Run) -> None:
+        draw = getattr(run, kind)
+        trace, fresh, plain = draw("trace"), draw("a/b#2"), draw()
+        told.append((plain, draw("order-id"), run.branch("a").uuid("order-id")))
+        assert len({trace, fresh, plain, draw("order-id"), *told[-1]}) == 6
+
+    await play(storage, first, then)
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("name", ["", " order", "order\n", "order\u200b", 5])
+async def test_the_name_of_a_draw_is_one_that_can_be_seen(name: Any):  # proves: RUN-9
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        for draw in (run.now, run.random, run.uuid):
+            with pytest.raises(remit.IdRefused, match="name of a draw"):
+                draw(name)
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(flow, id="r")).status == "completed"
+
+
 async def test_a_step_is_not_called_inside_a_step_nor_past_the_run(storage: Storage):
     """DESIGN 10: crossings are made by the flow, where the gate sees them."""
 

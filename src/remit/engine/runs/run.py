@@ -27,7 +27,7 @@ from remit.engine.turn.step import perform
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import RestsOn
 from remit.errors import CallRefused, NameAmbiguous
-from remit.facts.names import branch_segment, check_name, path
+from remit.facts.names import branch_segment, check_id, check_name, path
 
 Called = str | Outward[Any]  # in words where they say all
 
@@ -199,20 +199,27 @@ class Run:
         call_made(name)
         return wait.first(self._attempt, name, calls)
 
-    def now(self) -> datetime:
-        """The time, aware and in UTC; recorded, so a replay gets the same."""
-        name = self._take("run.now")
-        return self._stated(lambda: draw.now(self._attempt, name, self._turn.host.clock))
+    def now(self, name: str | None = None, /) -> datetime:
+        """The time, aware and in UTC; recorded, so a replay gets the same.
 
-    def random(self) -> float:
-        """A number from 0.0 to below 1.0; recorded, so a replay gets the same."""
-        name = self._take("run.random")
-        return self._stated(lambda: draw.random_number(self._attempt, name))
+        name: by which it is found again, whatever else is drawn (`run.now("ordered")`). Without one it is found by how
+        many were drawn before it. Of `random` and `uuid` likewise. Raises IdRefused.
+        """
+        call = self._draw("run.now", name)
+        return self._stated(lambda: draw.now(self._attempt, call, self._turn.host.clock))
 
-    def uuid(self) -> UUID:
-        """A random UUID; recorded, so a replay gets the same."""
-        name = self._take("run.uuid")
-        return self._stated(lambda: draw.new_uuid(self._attempt, name))
+    def random(self, name: str | None = None, /) -> float:
+        """A number from 0.0 to below 1.0; recorded, so a replay gets the same. name: as of `now`."""
+        call = self._draw("run.random", name)
+        return self._stated(lambda: draw.random_number(self._attempt, call))
+
+    def uuid(self, name: str | None = None, /) -> UUID:
+        """A random UUID; recorded, so a replay gets the same: `run.uuid("order-id")`. name: as of `now`."""
+        call = self._draw("run.uuid", name)
+        return self._stated(lambda: draw.new_uuid(self._attempt, call))
+
+    def _draw(self, source: str, name: str | None) -> str:
+        return self._take(source if name is None else f"{source}.{branch_segment(check_id(name, 'name of a draw'))}")
 
     def _take(self, base: str, of: Called = "") -> str:
         check_in_flow(base, self._attempt)

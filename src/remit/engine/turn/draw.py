@@ -1,6 +1,7 @@
 """Draws: the time, random numbers and new ids, recorded by name.
 
-Each kind of draw counts by itself, so adding one call moves no other. A draw that the
+One that has a name of its own is found by that, whatever else is drawn. The others of a kind
+are counted: one more in front of them takes the value of the first. A draw that the
 journal does not have is drawn and rides on the next append: nothing that depends on it
 can be durable before it is.
 """
