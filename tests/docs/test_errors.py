@@ -39,7 +39,7 @@ def raised() -> set[str]:
             found |= {code for code in CHAIN.findall(text) if not code.startswith("run.") or code in TAMPERED}
         if path.stem == "contract":
             found |= {f"contract.{field}" for field in CONTRACT.findall(text)}
-        if path.stem in ("sink", "rows"):
+        if path.stem in ("outward", "sink", "rows"):
             found |= {f"effect.{field}" for fields in EFFECT.findall(text) for field in fields if field}
     return found | {f"policy.{part}" for part in ("form", *policy._KEYS)} | {"effect.did_not_happen"}
 

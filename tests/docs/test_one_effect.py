@@ -144,7 +144,7 @@ async def fetch_quote(sku: str) -> int:
     return 120
 
 
-@remit.effect
+@remit.effect(recorded_as="victim.place_order")
 async def place_order(order: dict[str, int], *, key: str) -> str:
     return f"ordered at {order['amount']}"
 

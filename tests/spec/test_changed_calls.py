@@ -251,7 +251,7 @@ async def test_a_doubt_is_not_ended_by_asking_somebody_else(storage: Storage):  
         async def find(request: int, *, key: str) -> remit.NotLanded:
             return remit.NotLanded()
 
-        @remit.effect(name="pay", connector=bank, doubt="probe", probe=find, sink="dedupes")
+        @remit.effect(name="pay", connector=bank, recorded_as="pay", doubt="probe", probe=find, sink="dedupes")
         async def pay(request: int, *, key: str) -> None:
             called.append(bank)
             raise ConnectionError if bank == "A" and len(called) < 9 else Mending
@@ -261,7 +261,7 @@ async def test_a_doubt_is_not_ended_by_asking_somebody_else(storage: Storage):  
 
         return flow_of(body)
 
-    @remit.effect(name="pay", connector="A")
+    @remit.effect(name="pay", connector="A", recorded_as="pay")
     async def silent(request: int, *, key: str) -> None:
         called.append("A")
         raise ConnectionError

@@ -56,6 +56,8 @@ def test_nobody_can_add_to_who_may_resume_once_it_is_declared():  # proves: GATE
         ({"version": 1}, "effect.version"),
         ({"connector": "\ud800"}, "effect.connector"),
         ({"connector": None}, "effect.connector"),
+        ({"recorded_as": "shop\npay"}, "effect.recorded_as"),
+        ({"recorded_as": 5}, "effect.recorded_as"),
         ({"business_key": ""}, "effect.business_key"),
         ({"business_key": "lines[0]"}, "effect.business_key"),
         ({"business_key": 5}, "effect.business_key"),

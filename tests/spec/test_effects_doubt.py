@@ -367,7 +367,7 @@ async def test_a_word_whose_outcome_does_not_fit_ends_the_doubt_and_waits_for_co
 
     @remit.flow(contract=OPEN, name="paying")
     async def mended(run: remit.Run) -> Any:
-        return await run.effect(remit.effect(doubt="resend", sink="dedupes")(pay), Order())
+        return await run.effect(remit.effect(recorded_as="till.pay", doubt="resend", sink="dedupes")(pay), Order())
 
     async with storage.open() as rt:
         await rt.run(flow, id="r")

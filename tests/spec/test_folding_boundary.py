@@ -61,7 +61,9 @@ def judged(decision: Any = "resume", **fields: Any) -> GateJudged:
 
 
 def intended(**fields: Any) -> EffectIntended:
-    return EffectIntended(**{"authority": 3, "effect": "pay", "key": KEY, "request": REQUEST, **fields})
+    return EffectIntended(
+        **{"authority": 3, "effect": "pay", "function": "shop.pay", "key": KEY, "request": REQUEST, **fields}
+    )
 
 
 def asked(**fields: Any) -> ApprovalAsked:

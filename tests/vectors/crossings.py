@@ -17,7 +17,7 @@ from remit.authority.gate import judge
 from remit.authority.policy import policy_digest
 from remit.authority.rules import material_of
 from remit.canonical import encode
-from remit.engine.declared.sink import connector_digest
+from remit.engine.declared.outward import connector_digest
 from remit.facts import kinds
 from remit.facts.entry import value_digest
 from remit.facts.judgement import Answer, Basis, Bound, Crossing, Limit, Need, Question, Who
@@ -180,6 +180,7 @@ class Purchase:
             authority=judged.question.authority,
             business=crossing.business,
             effect=crossing.bound.effect,
+            function=f"shop.{crossing.bound.effect}",
             item=item,
             key=crossing.key,
             request=crossing.bound.request,
@@ -196,11 +197,7 @@ class Purchase:
 
 def connector(effect: str) -> str:
     """Where it goes: as the object stands in docs/formats.md."""
-
-    def declared() -> None: ...
-
-    declared.__module__, declared.__qualname__ = "shop", effect
-    return connector_digest(declared, {"connector": "bank", "doubt": "ask", "sink": None})
+    return connector_digest(f"shop.{effect}", {"connector": "bank", "doubt": "ask", "sink": None})
 
 
 def holds() -> list[Journal]:

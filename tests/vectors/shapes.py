@@ -46,6 +46,7 @@ BODIES: dict[str, dict[str, str]] = {
         "authority": "integer",
         "business": 'text = ""',
         "effect": "text",
+        "function": "text",
         "item": 'text = ""',
         "key": "text",
         "request": "text",

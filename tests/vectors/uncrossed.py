@@ -259,6 +259,7 @@ def _intended(crossing: Crossing) -> kinds.EffectIntended:
         authority=AUTHORITY,
         business=crossing.business,
         effect=crossing.bound.effect,
+        function=f"shop.{crossing.bound.effect}",
         key=crossing.key,
         request=crossing.bound.request,
     )

@@ -1,8 +1,9 @@
 """Named: what a function of the user's is called in facts, so that a later reader finds it, and how it is called.
 
-Its module and its qualified name. The file that Python was started with is a module like any
-other: `python refunds.py`, `python -m refunds` and `import refunds` declare one and the same
-effect, whose approvals and doubts are not to depend on how somebody went on.
+Its module and its qualified name, and of one that was made in another function also what it was made
+of. The file that Python was started with is a module like any other: `python refunds.py`,
+`python -m refunds` and `import refunds` declare one and the same effect, whose approvals and doubts
+are not to depend on how somebody went on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import PurePath
+from types import CellType
 from typing import Any
 
 _STARTED = ("__main__", "__mp_main__")  # the second in a process that multiprocessing spawned
@@ -28,6 +31,35 @@ def qualified_name(function: object) -> str:
     return f"{_module_of(named)}.{getattr(named, '__qualname__', '')}"
 
 
+def function_text(function: object, told: set[int] | None = None) -> str:
+    """Which function it is: its name, and behind a local one those of the functions and classes that it captured.
+
+    So what one decorator makes of two functions is two. What was captured besides, as a side's address, is not told.
+
+    told: functions whose captures stand in it already, by identity.
+
+    >>> function_text(partial(takes, None))
+    'remit.authority.named.takes'
+    """
+    if isinstance(function, partial):
+        return function_text(function.func, told)
+    name, told = qualified_name(function), set() if told is None else told
+    if "<locals>" not in name or id(function) in told:
+        return name
+    told.add(id(function))
+    captured = [content(cell) for cell in getattr(function, "__closure__", None) or ()]
+    texts = [function_text(each, told) for each in captured if _is_named(each)]
+    return f"{name}({', '.join(texts)})" if texts else name
+
+
+def content(cell: CellType) -> object:
+    """What a function captured; None where that is not there yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
 def takes(function: Callable[..., Any], *given: object, **named: object) -> bool:
     """Whether a function can be called like that. True of one that does not say what it takes, as some built-in ones.
 
@@ -43,6 +75,10 @@ def takes(function: Callable[..., Any], *given: object, **named: object) -> bool
     except TypeError:
         return False
     return True
+
+
+def _is_named(captured: object) -> bool:
+    return isinstance(captured, partial) or inspect.isroutine(captured) or inspect.isclass(captured)
 
 
 def _module_of(named: object) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from remit.errors.root import Refused, RemitError
 
+Names = tuple[str, ...]
+
 FIND_OUT = "First find out outside what was done since the backup: a run would do it again"  # wherever one is restored
 
 
@@ -72,23 +74,35 @@ class LeaseLost(RemitError):
 
 
 class DefinitionIncompatible(RemitError):
-    """The journal has calls that the code no longer makes; no step was run, none was written.
+    """The journal has calls that the code no longer makes, or that another function made; no step was run.
 
     recorded: names that the journal has and the flow did not ask for.
     asked: names that the flow asked for and the journal does not have.
     done: effects of the run that happened or may have, which a new run would do again.
+    functions: where one name went from one function to another: which one did what is recorded, which has it now.
     """
 
     code = "definition_incompatible"
     hint = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them), or open a new run."
     exit_status = 4
 
-    def __init__(self, recorded: tuple[str, ...], asked: tuple[str, ...], *, done: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, recorded: Names, asked: Names, *, done: Names = (), functions: tuple[str, str] | None = None
+    ) -> None:
+        again = done_anew(done)
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
         back = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
-        hint = f"{back}. {done_anew(done)}" if done else None
-        super().__init__(f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}.", hint=hint)
-        self.recorded, self.asked, self.done = recorded, asked, done
+        hint = f"{back}. {again}" if done else None
+        told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
+        if functions is not None:
+            did, has = functions
+            told = f"The journal has {_listed(recorded)} of {did}, and by that name the code calls {has} now."
+            hint = (
+                f"Declare the one that did it, and no other, with recorded_as={did!a}: it was moved or renamed, or has "
+                f"another connector. Give any other one a name of its own. {again}"
+            ).rstrip()
+        super().__init__(told, hint=hint)
+        self.recorded, self.asked, self.done, self.functions = recorded, asked, done, functions
 
 
 class Tampered(RemitError):

@@ -105,6 +105,7 @@ class EffectIntended(Fact, frozen=True, kw_only=True):
     authority: Integer  # head seq of `remit:authority` that the judge saw
     business: str = ""  # digest of the business key that it holds
     effect: str  # declared name of the effect
+    function: str  # which function is called, in words
     item: str = ""  # hash of the posted decision
     key: str  # idempotency key that the outside world is given
     request: str  # salted digest of the request bytes: the header's `value`

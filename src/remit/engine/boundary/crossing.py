@@ -164,6 +164,7 @@ async def _pass(turn: Turn, wish: Wish, question: Question, verdict: Verdict, wr
         authority=question.authority,
         business=crossing.business,
         effect=crossing.bound.effect,
+        function=wish.effect.function,
         item=item,
         key=crossing.key,
         request=crossing.bound.request,

@@ -28,7 +28,8 @@ from remit.engine.boundary.doubt import end_doubt
 from remit.engine.boundary.port import touch
 from remit.engine.boundary.settling import is_lost, settle
 from remit.engine.boundary.shared import business_digest
-from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect, Outward
+from remit.engine.declared.outward import Outward
+from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.answers import is_trouble
@@ -64,7 +65,6 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
         try:
             recorded = await attempt.recall(name, "effect")
-            check_not_exchanged(turn, effect, name)
             if recorded is not None:
                 check_same(turn, effect, name, data)
                 return recall_outcome(turn, effect, recorded)
@@ -249,20 +249,6 @@ def wish_for(turn: Turn, effect: Outward[Any], name: str, data: bytes, rests_on:
     """What this call wants, for whoever waits for it or sees to it. Raises AttemptClosed: it wanted something else."""
     check_same(turn, effect, name, data)
     return Wish(name, effect, data, salt_of(turn, name), rests_on, is_whole=turn.attempt.replay.is_whole())
-
-
-def check_not_exchanged(turn: Turn, effect: Outward[Any], name: str) -> None:
-    """Who has a name is given what is recorded under it, as a function that was moved is.
-
-    Where the one that did it is called by another name, names were exchanged, and it would do it again.
-    """
-    view = turn.attempt.boundary.effects.get(name)
-    crossing = None if view is None else view.judged.question.effect
-    if crossing is not None and crossing.bound.connector != effect.connector:
-        turn.given.setdefault(crossing.bound.connector, name)
-    made = turn.given.get(effect.connector, name)
-    if made != name:
-        turn.attempt.disagree((made,), (f"{name}, of the {effect.told} that did it,",))
 
 
 def check_same(turn: Turn, effect: Outward[Any], name: str, data: bytes) -> None:

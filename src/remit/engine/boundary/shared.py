@@ -16,7 +16,7 @@ import msgspec
 from remit.authority import rules as ruling
 from remit.authority.rules import Cap, Rules
 from remit.canonical import encode
-from remit.engine.declared.sink import Outward
+from remit.engine.declared.outward import Outward
 from remit.engine.turn.turn import BusinessOf, Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import CallRefused

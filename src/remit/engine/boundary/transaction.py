@@ -18,14 +18,7 @@ from typing import Any
 
 from remit.authority.answers import is_high
 from remit.engine.boundary.crossing import HeardOrVoid, cross
-from remit.engine.boundary.effect import (
-    check_not_exchanged,
-    check_same,
-    outcome_of,
-    recall_outcome,
-    seen_through,
-    wish_for,
-)
+from remit.engine.boundary.effect import check_same, outcome_of, recall_outcome, seen_through, wish_for
 from remit.engine.declared.place import enter, leave
 from remit.engine.declared.rows import Transaction
 from remit.engine.process.outcome import detail
@@ -53,7 +46,6 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     attempt.unbegun.begin(name)
     with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
         recorded = await attempt.recall(name, "effect")
-        check_not_exchanged(turn, effect, name)
         if recorded is not None:
             check_same(turn, effect, name, data)
             return recall_outcome(turn, effect, recorded)

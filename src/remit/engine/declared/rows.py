@@ -10,9 +10,8 @@ import inspect
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, TypeVar, cast, overload
 
-from remit.authority.named import qualified_name
 from remit.engine.declared.flow import is_async
-from remit.engine.declared.sink import Outward, connector_digest, refused
+from remit.engine.declared.outward import Outward, refused
 from remit.facts.names import check_effect_name
 from remit.facts.value import codec_given, codec_of_parameter, codec_of_return
 
@@ -24,7 +23,9 @@ class Transaction(Outward[T]):
 
     called_by = "transact"
 
-    def __init__(self, name: str, fn: Callable[..., Any], *, version: str, business_key: str | None) -> None:
+    def __init__(
+        self, name: str, fn: Callable[..., Any], *, version: str, business_key: str | None, recorded_as: str
+    ) -> None:
         self.name, self.fn = check_effect_name(name, "transaction name"), fn
         self.version, self.business_key = version, business_key
         self.check_function()
@@ -34,8 +35,7 @@ class Transaction(Outward[T]):
             raise refused(name, "parameters", "it takes the connection and one request: `def book(connection, order)`")
         self.request_codec = codec_of_parameter(fn, 1)
         self.codec = codec_given(codec_of_return(fn), f"What transaction {name!r} returns")
-        self.connector = connector_digest(fn, {"connector": "transaction"})
-        self.told = f"transaction {qualified_name(fn)}"
+        self.tell("transaction", "", recorded_as, {"connector": "transaction"})
         self.__doc__ = fn.__doc__
 
     def __repr__(self) -> str:
@@ -57,7 +57,7 @@ def transaction(fn: Callable[..., Coroutine[Any, Any, T]], /) -> Transaction[T]:
 def transaction(fn: Callable[..., T], /) -> Transaction[T]: ...
 @overload
 def transaction(
-    *, name: str | None = None, version: str = "1", business_key: str | None = None
+    *, name: str | None = None, version: str = "1", business_key: str | None = None, recorded_as: str = ""
 ) -> DeclareTransaction: ...
 def transaction(
     fn: Callable[..., Any] | None = None,
@@ -66,15 +66,16 @@ def transaction(
     name: str | None = None,
     version: str = "1",
     business_key: str | None = None,
+    recorded_as: str = "",
 ) -> Any:
     """Declare a function that writes the application's own rows, in the database that holds the journal.
 
     It is given the connection (apsw's, in plain code; asyncpg's, in an async function) and the request. It must not
-    end the transaction, and may take a sixth of the lease. Raises DeclarationRefused.
+    end the transaction, and may take a sixth of the lease. recorded_as: as of an effect. Raises DeclarationRefused.
     """
 
     def declare(function: Callable[..., Any]) -> Transaction[Any]:
         declared = str(name or getattr(function, "__name__", ""))
-        return Transaction(declared, function, version=version, business_key=business_key)
+        return Transaction(declared, function, version=version, business_key=business_key, recorded_as=recorded_as)
 
     return cast(DeclareTransaction, declare) if fn is None else declare(fn)

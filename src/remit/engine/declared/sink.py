@@ -19,17 +19,13 @@ import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import timedelta
-from hashlib import sha256
-from types import CellType
-from typing import Any, Generic, Literal, NoReturn, Protocol, TypeVar, cast, get_args, overload
+from typing import Any, Generic, Literal, Protocol, TypeVar, cast, get_args, overload
 
-from remit.authority.named import qualified_name, takes
-from remit.authority.rule import path_fault
-from remit.canonical import encode
-from remit.engine.declared.flow import is_async, yields
-from remit.errors import CallRefused, DeclarationRefused, IdRefused, NotBuilt
-from remit.facts.names import check_effect_name, check_id
-from remit.facts.unseen import is_unseen
+from remit.authority.named import takes
+from remit.engine.declared.flow import is_async
+from remit.engine.declared.outward import Outward, refused
+from remit.errors import NotBuilt
+from remit.facts.names import check_effect_name
 from remit.facts.value import Codec, codec_given, codec_of_parameter, codec_of_return
 
 T = TypeVar("T")
@@ -39,8 +35,6 @@ Doubt = Literal["probe", "resend", "ask"]
 Sink = Literal["dedupes", "fences"]
 
 REQUEST_BYTES_MAX = 16 * 1024 * 1024  # refused before the effect; outcomes never are
-
-_CONNECTOR_TAG = b"remit/connector/1\n"
 
 
 class DidNotHappen(Exception):
@@ -76,56 +70,6 @@ class Callee:
     takes_epoch: bool
 
 
-class Outward(Generic[T]):
-    """What a run does at the boundary, as the gate sees it: by name and version, with a request as bytes."""
-
-    name: str
-    fn: Callable[..., Any]
-    version: str
-    connector: str  # digest of where it goes
-    told: str  # which one it is
-    is_side_named: bool = False  # it says in words which other side it talks to
-    called_by: Literal["effect", "transact"]  # the call of a run that makes it
-    business_key: str | None
-    request_codec: Codec[Any]
-    codec: Codec[Any]
-
-    def __call__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Raises CallRefused, wherever it is called: a thread may know nothing of the run that it works for.
-
-        The plain function, for tests, is `fn`.
-        """
-        raise CallRefused(
-            f"{self.name!r} was called directly, where no gate would be asked and nothing recorded; nothing was done.",
-            code="call.direct",
-            hint=f"Call it from a flow, `run.{self.called_by}({self.name}, request)`. In tests of its function call "
-            f"that, `{self.name}.fn(...)`.",
-        )
-
-    def is_same(self, other: Outward[Any]) -> bool:
-        """Whether both are one function to one other side, though made anew: then what it captured is the same, too.
-
-        A connector that is named says which side it is, whatever was captured.
-        """
-        if self is other:
-            return True
-        if (self.told, self.connector) != (other.told, other.connector):
-            return False
-        return self.is_side_named or _captured(self.fn) == _captured(other.fn)
-
-    def check_function(self) -> None:
-        """Raises DeclarationRefused."""
-        fn: object = self.fn
-        if not callable(fn) or yields(fn):
-            raise refused(self.name, "function", "it needs a function that returns one outcome")
-        try:
-            check_id(self.version, "version")
-        except IdRefused as refusal:
-            raise refused(self.name, "version", f"its version is text ({refusal.message.partition(';')[0]})") from None
-        if self.business_key is not None and (fault := path_fault(self.business_key)):
-            raise refused(self.name, "business_key", fault)
-
-
 class Effect(Outward[T]):
     """Something that reaches the outside world. Made by `@remit.effect`; called by `run.effect`."""
 
@@ -144,6 +88,7 @@ class Effect(Outward[T]):
         business_key: str | None = None,
         version: str = "1",
         connector: str = "",
+        recorded_as: str = "",
         timeout: timedelta | None = None,
         undo: object = None,
     ) -> None:
@@ -153,7 +98,8 @@ class Effect(Outward[T]):
         self.lands_within = lands_within
         if undo is not None:
             raise NotBuilt(f"Effect {name!r} has an undo, and this version can't undo; nothing was declared.")
-        self._check(probe, connector)
+        self._check(probe)
+        self.tell("effect", connector, recorded_as, {"connector": connector, "doubt": doubt, "sink": sink})
         self.callee = _callee(name, fn, "parameters")
         self.probe = None if probe is None else _callee(name, probe, "probe")
         self.is_probe_fenced = sink == "fences" and self.probe is not None and self.probe.takes_epoch
@@ -161,15 +107,12 @@ class Effect(Outward[T]):
             raise refused(name, "sink", 'sink="fences" needs a function that takes `epoch` and tells the other side')
         self.request_codec: Codec[Any] = codec_of_parameter(fn, 0)
         self.codec: Codec[Any] = codec_given(codec_of_return(fn), f"What effect {name!r} returns")
-        self.connector = connector_digest(fn, {"connector": connector, "doubt": doubt, "sink": sink})
-        self.told = f"effect {qualified_name(fn)}" + (f" to {connector!a}" if connector else "")
-        self.is_side_named = bool(connector)
         self.__doc__ = fn.__doc__
 
     def __repr__(self) -> str:
         return f"<effect {self.name}>"
 
-    def _check(self, probe: Callable[..., Any] | None, connector: object) -> None:
+    def _check(self, probe: Callable[..., Any] | None) -> None:
         name = self.name
         self.check_function()
         for field, value, known in (
@@ -179,8 +122,6 @@ class Effect(Outward[T]):
         ):
             if value not in known:
                 raise refused(name, field, f"{field} {value!r} is none of {', '.join(map(str, known))}")
-        if not isinstance(connector, str) or not connector.isprintable() or any(map(is_unseen, connector)):
-            raise refused(name, "connector", f"connector is text that names the other side, and not {connector!a}")
         if (self.doubt == "probe") != (probe is not None):
             raise refused(name, "probe", 'doubt="probe" and a function `probe=` go together')
         if self.doubt == "resend" and self.sink != "dedupes":
@@ -216,6 +157,7 @@ def effect(
     business_key: str | None = None,
     version: str = "1",
     connector: str = "",
+    recorded_as: str = "",
     timeout: timedelta | None = None,
     undo: object = None,
 ) -> Declare: ...
@@ -232,6 +174,7 @@ def effect(
     business_key: str | None = None,
     version: str = "1",
     connector: str = "",
+    recorded_as: str = "",
     timeout: timedelta | None = None,
     undo: object = None,
 ) -> Any:
@@ -243,8 +186,9 @@ def effect(
     lands_within: the longest that a request under way may take to land once its sender is dead; counted from the first
         turn that proved that its process is.
     business_key: field of the request that no two runs may use ("invoice"). version, connector: of what it talks to;
-        an approval is bound to both. timeout: of one call; after it the effect is in doubt. A probe has thirty seconds.
-        What the function handed to a thread of its own goes on.
+        an approval is bound to both. recorded_as: the words by which journals know its function, where that was moved
+        or renamed, or several have the same. timeout: of one call; after it the effect is in doubt. A probe has thirty
+        seconds. What the function handed to a thread of its own goes on.
     Raises DeclarationRefused (`effect.doubt`, `.probe`, `.sink`, `.reversal`, `.parameters` ...), NotBuilt for `undo`.
     """
 
@@ -260,33 +204,12 @@ def effect(
             business_key=business_key,
             version=version,
             connector=connector,
+            recorded_as=recorded_as,
             timeout=timeout,
             undo=undo,
         )
 
     return cast(Declare, declare) if fn is None else declare(fn)
-
-
-def _captured(fn: Callable[..., Any]) -> list[object]:
-    """What a function brings along besides its code: the very objects, by their identity, but for plain values."""
-    if not hasattr(fn, "__code__"):
-        return [id(fn)]  # an object that can be called
-    cells = [_content(cell) for cell in getattr(fn, "__closure__", None) or ()]
-    cells.append(getattr(fn, "__self__", None))
-    given = [*(getattr(fn, "__defaults__", None) or ()), *(getattr(fn, "__kwdefaults__", None) or {}).values()]
-    return [each if isinstance(each, str | bytes | int | float | None) else id(each) for each in (*cells, *given)]
-
-
-def _content(cell: CellType) -> object:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None  # not filled yet
-
-
-def connector_digest(fn: Callable[..., Any], told: dict[str, object]) -> str:
-    """Digest of where an effect goes: its function, and what it says of the other side."""
-    return sha256(_CONNECTOR_TAG + encode({**told, "function": qualified_name(fn)})).hexdigest()
 
 
 def _callee(name: str, fn: Callable[..., Any], field: str) -> Callee:
@@ -306,8 +229,3 @@ def _callee(name: str, fn: Callable[..., Any], field: str) -> Callee:
             f"{whose} takes one request and `key`, and may take `epoch`: `def pay(order: Order, *, key: str)`",
         )
     return Callee(fn, is_async(fn), takes_epoch="epoch" in named)
-
-
-def refused(name: str, field: str, what: str) -> DeclarationRefused:
-    """The error for one wrong part of a declared effect."""
-    return DeclarationRefused(f"Effect {name!r} can't be declared: {what}.", code=f"effect.{field}")

@@ -16,10 +16,12 @@ from uuid import UUID
 from remit.authority.rule import Approval, several_names
 from remit.engine.boundary import approve, effect, evidence, transaction
 from remit.engine.boundary.approve import Yes
+from remit.engine.boundary.whose import check_told_apart, close_as_anothers, is_anothers
 from remit.engine.declared.flow import step_of
+from remit.engine.declared.outward import Outward
 from remit.engine.declared.place import Here, check_in_flow, enter
 from remit.engine.declared.rows import Transaction
-from remit.engine.declared.sink import Effect, Outward
+from remit.engine.declared.sink import Effect
 from remit.engine.turn import draw, wait
 from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.caught import call_made
@@ -77,8 +79,9 @@ def _taken(name: str, known: Called, of: Called) -> CallRefused:
         f"{name!r} is the name of {first}, and {which}; nothing was done.",
         code="call.name_taken",
         hint=(
-            'Give the one that no open run has called yet a name of its own, `@remit.effect(name="...")`; '
-            'of one function made anew for each other side, say which, `connector="..."`, too.'
+            'Give the one that no open run has called yet a name of its own, `@remit.effect(name="...")`; of one '
+            'function made anew for each other side, say which, `connector="..."`, of both. A run that called the '
+            "other one is refused then, and not paid anew: its refusal says how it goes on."
         ),
     )
 
@@ -126,7 +129,7 @@ class Run:
         if not isinstance(given, Effect):
             hint = "Declare it with `@remit.effect`."
             raise CallRefused(f"{fn!r} is no effect; nothing was done.", code="call.no_effect", hint=hint)
-        name = self._take(fn.name, fn)
+        name = self._outward(fn)
         data = effect.request_of(fn, name, request)  # now: what the caller changes later is another request
         return self._made(name, effect.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
@@ -142,7 +145,7 @@ class Run:
         if not isinstance(given, Transaction):
             hint = "Declare it with `@remit.transaction`."
             raise CallRefused(f"{fn!r} is no transaction; nothing was done.", code="call.no_transaction", hint=hint)
-        name = self._take(fn.name, fn)
+        name = self._outward(fn)
         data = effect.request_of(fn, name, request)
         return self._made(name, transaction.perform(self._turn, fn, name, data, self._rests_on(rests_on)))
 
@@ -224,6 +227,17 @@ class Run:
     def _take(self, base: str, of: Called = "") -> str:
         check_in_flow(base, self._attempt)
         return self._names.take(base, of)
+
+    def _outward(self, fn: Outward[Any]) -> str:
+        """The name of a call at the boundary, which may be this function's.
+
+        Raises CallRefused, and AttemptClosed where what is recorded under it is another's.
+        """
+        name = self._take(fn.name, fn)
+        if is_anothers(self._turn, fn, name):
+            self._at_once(lambda: close_as_anothers(self._turn, fn, name))
+        check_told_apart(self._turn, fn, name)
+        return name
 
     def _stated(self, make: Callable[[], T]) -> T:
         """What is recorded at once, in the loop. Raises AttemptClosed for what is no answer to the call."""

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from remit.engine.declared.sink import Outward
+from remit.engine.declared.outward import Outward
 from remit.facts.judgement import Need
 
 

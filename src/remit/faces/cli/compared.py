@@ -17,7 +17,7 @@ from types import ModuleType
 import msgspec
 
 from remit.authority.policy import unheard_of
-from remit.engine.declared.sink import Outward
+from remit.engine.declared.outward import Outward
 from remit.faces.cli.target import flow_of
 from remit.facts.rules import PolicyPin
 from remit.facts.shape import may_be_whole, missing_field, written_as
