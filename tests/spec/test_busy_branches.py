@@ -14,6 +14,7 @@ import pytest
 import remit
 from remit import Contract, Rule
 from tests.spec.conftest import Storage
+from tests.support.office import DORA, answer, staffed
 
 BUSY_SECONDS = 0.2  # several times what counts as standing still
 HOUR = timedelta(hours=1)
@@ -158,3 +159,47 @@ async def test_a_doubt_behind_some_work_is_asked_about_where_the_run_is_cancelle
         await rt.cancel("r", by="user:root")
         assert (await rt.run(buy, id="r")).status == "cancelled"
     assert probed == ["i-1"]
+
+
+@pytest.mark.parametrize("together", ["run.gather", "asyncio.wait", "asyncio.gather"])
+async def test_a_branch_that_waits_for_another_that_waits_for_a_person_holds_nothing(storage: Storage, together: str):
+    """Its own call never comes, so nothing raises there when the turn is over."""  # proves: APR-8, RUN-8
+    done: list[str] = []
+
+    @remit.effect
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        done.append("paid")
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    async def purchase(run: remit.Run) -> str:
+        is_allowed = asyncio.Event()
+
+        async def ask() -> None:
+            await run.branch("ask").approve("terms", {"days": 30}, roles={"director"}, within=HOUR)
+            is_allowed.set()
+
+        async def act() -> None:
+            try:
+                await is_allowed.wait()
+            except asyncio.CancelledError:  # a flow that goes on to wait is told again
+                done.append("told")
+                await asyncio.sleep(3)
+            await run.branch("act").effect(pay, {"amount": 1})
+
+        if together == "run.gather":
+            await run.gather(ask(), act())
+        elif together == "asyncio.gather":
+            await asyncio.gather(ask(), act(), return_exceptions=True)
+        else:
+            await asyncio.wait([asyncio.ensure_future(ask()), asyncio.ensure_future(act())])
+        return "done"
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        async with asyncio.timeout(20):
+            assert (await rt.run(purchase, id="r")).code == "approval_needed"
+        assert (await rt.show("r")).row.lease_until == 0 and "paid" not in done
+        await answer(rt, "approve", by=DORA)
+        assert (await rt.run(purchase, id="r")).status == "completed"
+        assert done.count("paid") == 1

@@ -27,6 +27,7 @@ from remit.engine.runs.holding import beginning, granted, held, is_unheard
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.runs.unattended import end_if_cancelled
+from remit.engine.runs.unwinding import Unwinding
 from remit.engine.runs.waiting import Stop, in_its_own_task
 from remit.engine.runs.watch import has_written_last, is_parked, until_free
 from remit.engine.turn.attempt import Attempt
@@ -137,7 +138,9 @@ async def _hold_and_run(host: Host, taker: Taker, flow: Flow[Any], taken: Taken,
 async def _run_flow(turn: Turn, flow: Flow[Any], stop: Stop) -> Outcome | Again:
     attempt = turn.attempt
     try:
-        result = await call_flow(flow, Run(turn), _read_input(attempt, flow))
+        given = _read_input(attempt, flow)
+        with Unwinding(attempt, main_task(flow)):
+            result = await call_flow(flow, Run(turn), given)
         attempt.check_open()
         attempt.unbegun.check_none(attempt.run_id)
         if attempt.replay.left:

@@ -70,6 +70,7 @@ class Attempt:
         "unbegun",
         "under_way",
         "view",
+        "when_over",
         "writer",
     )
 
@@ -106,6 +107,7 @@ class Attempt:
         self.ridden = {c.name: c for c in calls if c.is_ridden}
         self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, main=main)
         self.parking = Parking(self.halt, self.lost)
+        self.when_over: Callable[[], None] | None = None  # told when calls may not go on any more
 
     def start(self, fact: AttemptStarted) -> None:
         """Begin the turn. Nothing is written until there is something to write."""
@@ -360,6 +362,8 @@ class Attempt:
             self.writer.drop_riding()
 
     def _tell_calls(self) -> None:
+        if self.when_over is not None:
+            self.when_over()
         self.replay.stop(AttemptClosed())
         self.parking.stop()
         for task, wish in self.in_flight.items():
