@@ -60,7 +60,7 @@ async def test_two_answers_at_once_are_both_heard_in_whatever_order_they_are_rea
 
     @remit.flow(contract=OPEN)
     async def asking(run: remit.Run) -> int:
-        questions = [run.branch(name).approve("ok", {}, roles={"director"}, within=HOUR) for name in "ab"]
+        questions = [run.branch(name).approve("ok", {"of": name}, roles={"director"}, within=HOUR) for name in "ab"]
         paid, *_ = await run.gather(run.effect(pay, Order()), *questions)
         return int(paid.amount)
 
@@ -88,7 +88,7 @@ async def test_what_another_look_read_meanwhile_is_what_the_next_entries_must_fo
 
     @remit.flow(contract=OPEN)
     async def asking(run: remit.Run) -> None:
-        questions = [run.branch(name).approve("ok", {}, roles={"director"}, within=HOUR) for name in "ab"]
+        questions = [run.branch(name).approve("ok", {"of": name}, roles={"director"}, within=HOUR) for name in "ab"]
         await run.gather(run.effect(pay, Order()), *questions)
 
     async with remit.open(store) as rt:

@@ -100,7 +100,7 @@ class Player:
         declared = dict(_DECLARED.get(kind, {}))
         if declared.get("doubt") == "probe":
             declared["probe"] = find
-        made: Any = remit.effect(name=kind, **declared)
+        made: Any = remit.effect(name=kind, recorded_as=kind, **declared)
         effect: remit.Effect[Any] = made(plain if kind.endswith("plain") else body)
         return effect
 
