@@ -156,7 +156,7 @@ class Bank:
             return receipt(True)
 
         sepa.__annotations__["return"] = receipt
-        first = remit.effect(sepa)
+        first = remit.effect(recorded_as="sepa")(sepa)
 
         @remit.effect
         def swift(order: dict[str, str], *, key: str) -> str:
