@@ -245,7 +245,7 @@ async def test_a_side_of_which_the_journal_has_something_did_not_win_by_what_it_
 
     async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
         assert (await bank.play(rt, _impatient(bank), other)).calls == ["impatient/quote"]
-        assert await bank.go_on(rt, other, lambda run: asyncio.sleep(0, "late")) == "booked late"
+        await bank.refused(rt, other, lambda run: asyncio.sleep(0, "late"))
 
 
 async def test_sides_without_any_call_are_told_apart_by_their_places():  # proves: RUN-8
@@ -303,7 +303,7 @@ async def test_code_of_which_no_side_or_more_than_one_came_to_what_won_is_refuse
 
 async def test_nothing_new_begins_before_it_is_known_who_won():  # proves: RUN-4, RUN-8
     """The winner failed and runs again, so nothing of it is recorded; and it is busy before it comes to that."""
-    bank, fails = Bank(), [OSError("no line")]
+    bank, fails, seconds = Bank(), [OSError("no line")], [0, 1]
     bank.books.clear()
 
     @remit.step
@@ -317,15 +317,80 @@ async def test_nothing_new_begins_before_it_is_known_who_won():  # proves: RUN-4
         return await run.step(ask)
 
     async def late(run: remit.Run) -> Any:
-        await asyncio.sleep(1)
+        await asyncio.sleep(seconds[-1])
         return await run.effect(bank.pay, "late")
 
     async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
         with pytest.raises(remit.StepError):
             await rt.run(bank.racing(busy, late), id="r")
-        flow = bank.racing(lambda run: run.effect(bank.pay, "late"), busy)
+        seconds.pop()
+        flow = bank.racing(late, busy)
         assert (await rt.check("r", flow)).call == "ask"
         assert (await rt.run(flow, id="r")).value == "booked asked"
+    assert bank.paid == []
+
+
+@pytest.mark.parametrize("is_one_function", [False, True], ids=["two functions", "one function"])
+@pytest.mark.parametrize("is_slow_early", [False, True], ids=["", "the loser comes to more"])
+async def test_which_side_makes_a_call_that_both_share_says_nothing(is_one_function: bool, is_slow_early: bool):
+    # proves: RUN-4, RUN-8
+    """Both log in under one lock; in a replay nothing holds up the side that had been late."""
+    bank = Bank()
+
+    def sides(lock: asyncio.Lock, known: dict[str, str]) -> list[Side]:
+        async def paying(run: remit.Run, rail: str) -> str:
+            if rail == "slow" and "slow" not in bank.begun:
+                bank.begun.append("slow")
+                await asyncio.sleep(0.2)
+            async with lock:
+                if "token" not in known:
+                    known["token"] = await run.branch("session").step(bank.quote, "fast")
+            if rail == "slow" and not is_slow_early:
+                await bank.never.wait()
+            return await run.branch(rail).effect(bank.pay, rail)
+
+        async def fast(run: remit.Run) -> str:
+            return await paying(run, "fast")
+
+        async def slow(run: remit.Run) -> str:
+            return await paying(run, "slow")
+
+        if is_one_function:
+            return [lambda run: paying(run, "slow"), lambda run: paying(run, "fast")]
+        return [slow, fast]
+
+    async with remit.open(MemoryStore()) as rt, asyncio.timeout(60):
+        won = await bank.play(rt, *sides(asyncio.Lock(), {}))
+        assert (won.winner, won.calls) == (1, ["fast/pay", "session/quote"])
+        flow = bank.racing(*sides(asyncio.Lock(), {}))
+        if is_one_function and not is_slow_early:  # nothing tells the two apart
+            with pytest.raises(remit.DefinitionIncompatible, match=r"run\.first"):
+                await rt.run(flow, id="r")
+        else:
+            assert (await rt.run(flow, id="r")).value == "booked fast"
+    assert bank.paid == ["fast"]
+
+
+async def test_a_race_in_front_of_another_one_is_not_given_its_end():  # proves: RUN-4
+    bank = Bank()
+
+    def slow(run: remit.Run) -> Awaitable[Any]:
+        return bank.by(run.branch("slow"), "slow")
+
+    async def late() -> str:
+        await asyncio.sleep(0.05)
+        return "late"
+
+    @remit.flow(contract=OPEN, name="racing")
+    async def release(run: remit.Run) -> Any:
+        await run.first(run.step(bank.book, "rate"), late())
+        return await run.first(slow(run), late())
+
+    async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
+        assert (await bank.play(rt, slow, lambda run: late())).calls == []
+        assert (await rt.check("r", release)).fit == "incompatible"
+        with pytest.raises(remit.DefinitionIncompatible, match=r"run\.first"):
+            await rt.run(release, id="r")
     assert bank.paid == []
 
 

@@ -239,7 +239,7 @@ def _doubted() -> Journal:
     late = kinds.EffectSettled(error="DidNotHappen", found="unsent", state="did_not_happen")
     p.w.add(late, name="send#2", value=b'{"detail":"its time was over before it began"}')
     p.send("send#2", b'"bye"')
-    p.w.add(kinds.RaceWon(beside=["send#2"], of=2, winner=0), name="run.first")
+    p.w.add(kinds.RaceWon(beside=["send#2"], sides=["wait", "send#2"], winner=0), name="run.first")
     lost = kinds.EffectSettled(lost=kinds.ValueLost(code="value.refused"), state="ok", took=9)
     p.w.add(lost, name="send#2", value=b'{"detail":"the outcome can\'t be stored"}')
     p.w.add(kinds.RunParked(code="effect.value_lost", waits_for="repair"), value=b'{"detail":"send#2 happened"}')

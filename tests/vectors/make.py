@@ -42,7 +42,7 @@ def _every_kind() -> Journal:
     parked = kinds.RunParked(calls=["send"], code="step.failed", waits_for="repair")
     w.add(parked, value=b'{"detail":"send of run \'po-1041\' raised OSError: the line is down"}')
     w.attempt(2, "4712-b2")
-    w.add(kinds.RaceWon(calls=["fetch_quote#2"], of=2, winner=1), name="run.first")
+    w.add(kinds.RaceWon(calls=["fetch_quote#2"], sides=["sleep", "fetch_quote#2"], winner=1), name="run.first")
     w.add(kinds.StepDone(took=77), name="supplier-a/send", value=b'["sent",1.5,true]')
     w.post(kinds.CancelAsked(), value=b'{"detail":"no longer needed"}')
     w.add(kinds.RunEnded(status="completed"), value=b'{"total":120}')
@@ -243,7 +243,7 @@ def _illegal() -> list[tuple[str, str, Journal]]:
     unsaid = _small("r")
     unsaid.add(kinds.RunEnded(status="completed"))
     talkative = _small("r")
-    talkative.add(kinds.RaceWon(of=2, winner=0), name="run.first", value=b"1")
+    talkative.add(kinds.RaceWon(sides=["a", "b"], winner=0), name="run.first", value=b"1")
     quarantined = _small("r")
     quarantined.add(kinds.QuarantineLifted(gen=1, run="r"))
     stories = [

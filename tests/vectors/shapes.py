@@ -36,7 +36,7 @@ BODIES: dict[str, dict[str, str]] = {
     "RaceWon": {
         "beside": "list of text = []",
         "calls": "list of text = []",
-        "of": "integer",
+        "sides": "list of text",
         "winner": "integer",
     },
     "EvidenceTaken": {"again": "boolean = false", "as_of": "integer", "evidence": "text", "until": "integer"},

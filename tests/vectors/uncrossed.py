@@ -136,7 +136,7 @@ def _settled_twice() -> Purchase:
 def _raced_beside_nothing() -> Purchase:
     p = Purchase()
     p.send("send", b"1")
-    p.w.add(kinds.RaceWon(beside=["send", "send#2"], of=2, winner=0), name="run.first")
+    p.w.add(kinds.RaceWon(beside=["send", "send#2"], sides=["send", "send#2"], winner=0), name="run.first")
     p.send("send#2", b"1")
     return p
 

@@ -71,7 +71,7 @@ class RaceWon(Fact, frozen=True, kw_only=True):
 
     beside: list[str] = []  # effects that were under way for those that lost, by name, in order
     calls: list[str] = []  # that the winner came to, by name, in order
-    of: Integer  # how many raced
+    sides: list[str]  # that raced, as they stood there: names of calls, and of functions where a side is code
     winner: Integer  # position of the winner, from 0
 
 

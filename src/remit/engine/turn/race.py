@@ -17,12 +17,15 @@ from remit.engine.turn.exits import begun
 
 
 class Contestant:
-    """One of the calls that race, and all that it calls in turn. calls: that it came to, by name; no draws."""
+    """One of the calls that race, and all that it calls in turn. calls: that it came to, by name; no draws.
 
-    __slots__ = ("calls", "has_lost", "outer")
+    side: its name, or that of the function that it is.
+    """
 
-    def __init__(self, outer: Contestant | None) -> None:
-        self.has_lost, self.outer = False, outer
+    __slots__ = ("calls", "has_lost", "outer", "side")
+
+    def __init__(self, outer: Contestant | None, side: str) -> None:
+        self.has_lost, self.outer, self.side = False, outer, side
         self.calls: set[str] = set()
 
 
@@ -39,13 +42,13 @@ def end_flow(token: contextvars.Token[Contestant | None]) -> None:
     _racing_for.reset(token)
 
 
-def enter(calls: list[Awaitable[Any]]) -> tuple[list[asyncio.Future[Any]], list[Contestant]]:
+def enter(calls: list[Awaitable[Any]], sides: list[str]) -> tuple[list[asyncio.Future[Any]], list[Contestant]]:
     """Begin all calls side by side, each with its mark."""
     tasks: list[asyncio.Future[Any]] = []
     marks: list[Contestant] = []
     outer = _racing_for.get()
-    for call in calls:
-        mark = Contestant(outer)
+    for call, side in zip(calls, sides, strict=True):
+        mark = Contestant(outer, side)
         token = _racing_for.set(mark)
         try:
             tasks.append(begun(call))

@@ -24,7 +24,7 @@ from remit.engine.turn.caught import call_made, come_behind, give
 from remit.engine.turn.due import until_asked
 from remit.engine.turn.exits import begun
 from remit.engine.turn.handed import Handed
-from remit.engine.turn.won import recorded_winner
+from remit.engine.turn.won import recorded_winner, side_of
 from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
 
@@ -100,7 +100,8 @@ async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], h
     _check_unbegun(calls)
     finished: asyncio.Queue[int] = asyncio.Queue()
     handed.take(calls)
-    tasks, marks = race.enter(list(calls))
+    names = attempt.unbegun.names()
+    tasks, marks = race.enter(list(calls), [names.get(id(call)) or side_of(call) for call in calls])
     handed.tasks = tasks
     for position, task in enumerate(tasks):
         task.add_done_callback(partial(_note, finished, position))
@@ -138,7 +139,9 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
         attempt.check_open()
         race.check_not_lost()
         beside = race.beside(marks, winner, attempt.boundary.in_doubt)
-        won = RaceWon(beside=beside, calls=sorted(marks[winner].calls), of=len(marks), winner=winner)
+        won = RaceWon(
+            beside=beside, calls=sorted(marks[winner].calls), sides=[mark.side for mark in marks], winner=winner
+        )
         attempt.ride("RaceWon", write(won), name=name)
     except asyncio.CancelledError:
         race.reopen(marks)  # nobody lost a race of which no end is recorded, and who is given up says so

@@ -1,14 +1,15 @@
 """Won: who won a race of which the journal has the end.
 
-By name, whatever its place among the sides is now: whoever came to the calls that the winner had come to. One that had
-come to none is whoever comes to none now; its place tells it from others like it. Where nobody fits, code and journal
-disagree. Until the winner is known nothing new begins.
+By the name of its side, whatever its place is now: of the call that it is, or of the function where it is code of the
+flow's own. Which side makes a call that several share is chance, so it says nothing where the names do. Sides of one
+name are told apart by whoever comes to a call to which the winner never came, and what is left by place. Where nobody
+is the winner, or more than one may be, code and journal disagree. Until it is known nothing new begins.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.due import until_none
@@ -22,10 +23,11 @@ async def recorded_winner(attempt: Attempt, name: str, marks: Sequence[Contestan
     with attempt.replay.held():
         recorded = await attempt.recall(name, "race")
         fact = recorded.fact if recorded is not None else None
-        if recorded is None or not isinstance(fact, RaceWon) or fact.of != len(marks):
+        if recorded is None or not isinstance(fact, RaceWon) or len(fact.sides) != len(marks):
             attempt.disagree((name,), (f"{name} of {len(marks)}",))
         await _until_come(attempt, fact, marks, recorded.seq)
-        winner = _winner(attempt, fact, marks)
+        named = _named(fact, marks)
+        winner = _winner(fact, marks) if named is None else named
         if winner is None:
             attempt.disagree((name,), (f"{name} with no side that won it",))
         return winner
@@ -47,20 +49,29 @@ async def _until_come(attempt: Attempt, won: RaceWon, marks: Sequence[Contestant
     await until_none(attempt, lacking)
 
 
-def _winner(attempt: Attempt, won: RaceWon, marks: Sequence[Contestant]) -> int | None:
-    """None where nobody is, or more than one may be."""
-    calls = set(won.calls)
+def side_of(call: object) -> str:
+    """The name of a side that is no call of the run's: of its function, or of its type."""
+    return getattr(call, "__qualname__", "") or type(call).__qualname__
+
+
+def _named(won: RaceWon, marks: Sequence[Contestant]) -> int | None:
+    """The one side of the winner's name, among sides that are the same as then."""
+    sides = [mark.side for mark in marks]
+    side = won.sides[won.winner]
+    return sides.index(side) if sorted(sides) == sorted(won.sides) and sides.count(side) == 1 else None
+
+
+def _winner(won: RaceWon, marks: Sequence[Contestant]) -> int | None:
+    """Among sides of one name, or of other names than then; None where none is, or more than one may be.
+
+    Who comes to a call that the winner never came to is another side.
+    """
+    calls, side = set(won.calls), won.sides[won.winner]
+    is_same = sorted(mark.side for mark in marks) == sorted(won.sides)
     came = [at for at, mark in enumerate(marks) if mark.calls & calls]
-    if came or _has_any(attempt, calls):
-        return came[0] if len(came) == 1 else None
-    # It has no name, or only of calls that it gave up and that nothing came of.
-    nameless = [at for at, mark in enumerate(marks) if not (_has_any(attempt, mark.calls) if calls else mark.calls)]
-    if won.winner in nameless:
-        return won.winner
-    return nameless[0] if len(nameless) == 1 else None
-
-
-def _has_any(attempt: Attempt, calls: Iterable[str]) -> bool:
-    """Whether the journal has anything of these."""
-    view, boundary = attempt.view, attempt.boundary
-    return any(c in view.calls or c in boundary.effects or boundary.last_ask_of(c) is not None for c in calls)
+    if not is_same:
+        return won.winner if came == [won.winner] else None
+    may_be = [at for at, mark in enumerate(marks) if mark.side == side and mark.calls <= calls]
+    if len(may_be) == 1:
+        return may_be[0]
+    return won.winner if won.winner in may_be and came in ([], [won.winner]) else None

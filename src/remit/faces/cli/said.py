@@ -161,7 +161,7 @@ SAID: dict[str, Callable[[Line], Told]] = {
     "AttemptStarted": _started,
     "StepDone": _took,
     "StepFailed": _words("{error}"),
-    "RaceWon": lambda one: (f"call {one.body['winner'] + 1} of {one.body['of']} was first", False),
+    "RaceWon": lambda one: (f"call {one.body['winner'] + 1} of {len(one.body['sides'])} was first", False),
     "EvidenceTaken": _evidence,
     "GateJudged": _judged,
     "EffectIntended": _intended,
