@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 import pydantic
 import pytest
+from typing_extensions import TypedDict
 
 import remit
 from remit.facts.value import codec_of_value
@@ -97,9 +98,111 @@ class Beside:
         self.amount = 5  # no field
 
 
+class Slotted:
+    __slots__ = ("amount",)
+
+
+@dataclass
+class InSlots(Slotted):
+    to: str = "ACME"
+
+    def __post_init__(self) -> None:
+        self.amount = 5  # no field either
+
+
+class RootPrivate(pydantic.RootModel[tuple[int, ...]]):
+    model_config = pydantic.ConfigDict(frozen=True)
+    _payee: str = pydantic.PrivateAttr(default="ACME")
+
+
+class RootBeside(pydantic.RootModel[list[int]]):
+    def model_post_init(self, context: Any) -> None:
+        object.__setattr__(self, "payee", "ACME")  # no field
+
+
+class Rooting(pydantic.BaseModel):
+    lines: RootPrivate
+    others: list[RootBeside] = []
+
+
+class RootSet(pydantic.BaseModel):
+    lines: frozenset[RootPrivate]
+
+
 class Stating(msgspec.Struct, frozen=True):
     amount: int
     payee: str = "ACME"
+
+
+class Joined(pydantic.BaseModel):
+    """Its lines are one text, of which nobody sees the payees."""
+
+    lines: list[Stating]
+
+    @pydantic.field_serializer("lines")
+    def write(self, lines: list[Stating]) -> str:
+        return ";".join(str(line.amount) for line in lines)
+
+    @pydantic.field_validator("lines", mode="before")
+    @classmethod
+    def read(cls, lines: Any) -> Any:
+        return [Stating(int(line)) for line in lines.split(";")] if isinstance(lines, str) else lines
+
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+
+
+class Sharing(pydantic.BaseModel):
+    """Its payee is left out, and a note stands under the payee's name."""
+
+    payee: str = pydantic.Field(default="ACME", exclude=True, validation_alias="account")
+    note: str = pydantic.Field(alias="payee")
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class Aside:
+    amount: int = pydantic.Field(alias="theAmount")
+    payee: str = pydantic.Field(default="ACME", exclude=True)
+
+
+class Asides(pydantic.BaseModel):
+    one: Aside
+    more: frozenset[Aside] = frozenset()
+
+
+class AsideSet(pydantic.BaseModel):
+    more: frozenset[Aside]
+
+
+class Tagged(pydantic.BaseModel):
+    """What its serializer adds happens to be what it leaves out."""
+
+    amount: int
+    copies: int = pydantic.Field(default=1, exclude=True)
+
+    @pydantic.model_serializer(mode="wrap")
+    def written(self, write: Any) -> dict[str, Any]:
+        return {**write(self), "version": 1}
+
+
+@dataclass
+class Account:
+    iban: str
+    bank: str = "B"
+
+
+class Told(pydantic.BaseModel):
+    """Its serializer says one field of two under a name of its own."""
+
+    to: Account
+
+    @pydantic.field_serializer("to")
+    def write(self, to: Account) -> dict[str, str]:
+        return {"account": to.iban}
+
+    @pydantic.field_validator("to", mode="before")
+    @classmethod
+    def read(cls, to: Any) -> Any:
+        return Account(to["account"]) if isinstance(to, dict) else to
 
 
 class Serialised(pydantic.BaseModel):
@@ -156,6 +259,17 @@ LEFT_OUT = [
     (Initialised(first={"amount": 3}), "$.first.payee"),  # type: ignore[call-arg]
     (Private(), "$._amount"),
     (Beside(), "$.amount"),
+    (InSlots(), "$.amount"),
+    (RootPrivate((1,)), "$._payee"),
+    (RootBeside([1]), "$.payee"),
+    (Rooting(lines=RootPrivate((1,))), "$.lines._payee"),
+    (RootSet(lines=frozenset({RootPrivate((1,))})), "$.lines{}._payee"),
+    (Joined(lines=[Stating(1)]), "$.lines[0].amount"),
+    (Sharing(payee="n"), "$.payee"),  # type: ignore[call-arg]
+    (Asides(one=Aside(theAmount=1)), "$.one.payee"),
+    (AsideSet(more=frozenset({Aside(theAmount=1)})), "$.more{}"),
+    (Tagged(amount=1), "$.copies"),
+    (Told(to=Account("i")), "$.to.bank"),
 ]
 
 
@@ -176,6 +290,11 @@ class Amount(pydantic.RootModel[int]):
     pass
 
 
+class Amounts(pydantic.BaseModel):
+    low: int
+    high: int
+
+
 class Rooted(pydantic.BaseModel):
     amount: Amount
     names: pydantic.RootModel[list[str]]
@@ -185,6 +304,56 @@ class Aliased(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(populate_by_name=True)
     amount: Annotated[int, pydantic.Field(alias="theAmount")] = 3
     inside: dict[Literal["a"], list[Holder]] | None = None
+
+
+@pydantic.dataclasses.dataclass(frozen=True)
+class Line:
+    amount: int = pydantic.Field(alias="theAmount")
+    note: str = pydantic.Field(default="", alias="theNote")
+
+
+@dataclass(frozen=True)
+class Marked:
+    line: Annotated[Line, pydantic.Field(alias="theLine")]
+
+
+class Typed(TypedDict):
+    line: Annotated[Line, pydantic.Field(alias="theLine")]
+
+
+class ByAlias(pydantic.BaseModel):
+    lines: list[Line]
+    marked: Marked
+    typed: Typed
+    sets: frozenset[tuple[str, Marked] | Line | Marked]
+
+
+@dataclass
+class Money:
+    cents: int
+    lines: list[Line]
+
+
+class Serialising(pydantic.BaseModel):
+    """Its serializers state each field under another name."""
+
+    fee: Annotated[
+        Money,
+        pydantic.PlainSerializer(lambda fee: {"value": fee.cents, "of": [{"amount": fee.lines[0].amount, "note": ""}]}),
+        pydantic.BeforeValidator(
+            lambda fee: fee if isinstance(fee, Money) else Money(fee["value"], [Line(theAmount=fee["of"][0]["amount"])])
+        ),
+    ]
+    price: Amounts
+
+    @pydantic.field_serializer("price")
+    def write(self, price: Amounts) -> dict[str, Any]:
+        return {"lower": price.low, "upper": price.high}
+
+    @pydantic.field_validator("price", mode="before")
+    @classmethod
+    def read(cls, price: Any) -> Any:
+        return {"low": price["lower"], "high": price["upper"]} if isinstance(price, dict) else price
 
 
 class Free(pydantic.BaseModel, extra="allow"):
@@ -213,6 +382,15 @@ STATED = [
     Sides(frozenset({Pay("a", 1), Pay("b", 7), Memo("a"), Memo("c")})),
     Free(first={"amount": 3}),  # type: ignore[call-arg]
     Choices(frozenset({(1, frozenset({"a", "b"})), (2, frozenset())})),
+    ByAlias.model_validate(
+        {
+            "lines": [{"theAmount": 5}],
+            "marked": {"theLine": {"theAmount": 6, "theNote": "n"}},
+            "typed": {"theLine": {"theAmount": 7}},
+            "sets": [["a", {"theLine": {"theAmount": 6}}], {"theAmount": 6}, {"theLine": {"theAmount": 8}}],
+        }
+    ),
+    Serialising(fee=Money(5, [Line(theAmount=5)]), price=Amounts(low=1, high=1)),
 ]
 
 

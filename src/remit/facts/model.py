@@ -1,7 +1,8 @@
 """Models: pydantic's part in a value, as JSON's own types and back.
 
 Pydantic is optional and is never imported from here: a value or an annotation that is a
-model has brought it along.
+model has brought it along. It writes a set in the order of its hashes, wherever the set stands,
+and a field under whatever name its alias or a serializer gives it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 
 from remit.facts.compare import is_model
+from remit.facts.placed import placed
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -20,7 +22,7 @@ def plain(value: Any) -> Any:
     if not is_model(type(value)):
         raise TypeError(f"a {type(value).__qualname__} has no stored form")
     dumped = value.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)  # comparing tells
-    return _arranged(value, dumped)
+    return arranged(value, dumped)
 
 
 def restore(type_: type, stored: Any) -> Any:
@@ -36,20 +38,15 @@ def restore(type_: type, stored: Any) -> Any:
         raise ValueError(f"{found[0]['msg']} - in `{place}`") from None  # the decoder adds where the model is
 
 
-def _arranged(value: Any, dumped: Any) -> Any:
-    """`dumped`, with its sets in one order; pydantic writes them in the order of their hashes."""
-    if isinstance(value, (set, frozenset)) and isinstance(dumped, list):
-        return sorted(dumped, key=_encode)
-    if isinstance(value, (list, tuple)) and isinstance(dumped, list) and len(value) == len(dumped):
-        return [_arranged(*pair) for pair in zip(value, dumped)]  # noqa: B905 - equal lengths were just seen
-    if isinstance(value, dict) and isinstance(dumped, dict) and len(value) == len(dumped):
-        pairs = zip(value.values(), dumped.items())  # noqa: B905 - equal lengths were just seen
-        return {key: _arranged(item, inside) for item, (key, inside) in pairs}
-    if is_model(type(value)) and isinstance(dumped, dict):
-        fields = type(value).__pydantic_fields__
-        names = {field.serialization_alias or name: name for name, field in fields.items()}
-        return {
-            key: _arranged(getattr(value, names[key]), inside) if key in names else inside
-            for key, inside in dumped.items()
-        }
-    return dumped
+def arranged(value: Any, dumped: Any) -> Any:
+    """`dumped`, which pydantic made of `value`, with each of its sets in one order, the innermost first."""
+    if is_model(type(value)) and type(value).__pydantic_root_model__:
+        return arranged(value.root, dumped)
+    if isinstance(value, (list, tuple, set, frozenset)) and isinstance(dumped, list):
+        if len(value) == len(dumped):
+            dumped = [arranged(*pair) for pair in zip(value, dumped)]  # noqa: B905 - equal lengths were just seen
+        return sorted(dumped, key=_encode) if isinstance(value, (set, frozenset)) else dumped
+    if not isinstance(dumped, dict) or (found := placed(value, dumped, plain)) is None:
+        return dumped
+    items = {key: item for _, item, key in found}
+    return {key: arranged(items[key], inside) if key in items else inside for key, inside in dumped.items()}

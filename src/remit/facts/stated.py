@@ -9,7 +9,8 @@ itself.
 
 from __future__ import annotations
 
-import dataclasses
+import functools
+import types
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -18,6 +19,7 @@ import msgspec
 
 from remit.facts import model
 from remit.facts.compare import beside_fields, is_model
+from remit.facts.placed import aliases, defaulted, keys_of, names_of, placed
 
 Unstated = tuple[str, str]  # path, reason
 
@@ -31,34 +33,50 @@ def unstated(value: Any, plain: Any, path: str = "$") -> Unstated | None:
 
     plain: what the value's bytes decode to, as JSON's own types.
     """
+    if hidden := next(_beside(value), None):
+        return f"{path}.{hidden}", _LEFT_OUT
     if is_model(type(value)) and type(value).__pydantic_root_model__:
         return unstated(value.root, plain, path)
     if _is_placed(value):
         return path, _PLACED
-    names = _names_of(value)
-    if names is not None:
-        return _unstated_fields(value, names, plain, path)
-    if isinstance(value, dict):
-        pairs = [(f"{path}[{key!a}]", item, _at(plain, _key(key))) for key, item in value.items()]
-    elif isinstance(value, list | tuple) and isinstance(plain, list) and len(value) == len(plain):
-        pairs = [(f"{path}[{at}]", *both) for at, both in enumerate(zip(value, plain, strict=True))]
-    elif isinstance(value, set | frozenset):
+    if isinstance(value, set | frozenset):
         return _unstated_items(value, plain, f"{path}{{}}")
-    else:
+    if isinstance(value, list | tuple):
+        is_whole = isinstance(plain, list) and len(value) == len(plain)
+        at = plain if is_whole else [None] * len(value)
+        return _first((f"{path}[{place}]", *both) for place, both in enumerate(zip(value, at, strict=True)))
+    found = placed(value, plain, model.plain)
+    if found is None:
         return None
-    return _first(pairs)
+    if not isinstance(value, dict) and (missing := [name for name, _, key in found if _is_missing(value, name, key)]):
+        return f"{path}{missing[0]}", _LEFT_OUT
+    return _first((f"{path}{name}", part, None if key is None else plain[key]) for name, part, key in found)
 
 
-def _unstated_fields(value: Any, names: list[tuple[str, str]], plain: Any, path: str) -> Unstated | None:
-    fields = [(name, key) for name, key in names if hasattr(value, name)]
-    extras = (value.__pydantic_extra__ or {}) if is_model(type(value)) else {}
-    beside = [name for name, _ in beside_fields(value) if name not in extras and not name.startswith("__pydantic_")]
-    fields += [(name, name) for name in extras]
-    missing = [name for name, key in fields if not isinstance(plain, dict) or key not in plain]
-    if hidden := [*missing, *beside]:
-        return f"{path}.{hidden[0]}", _LEFT_OUT
-    items = {**{name: getattr(value, name) for name, _ in fields if name not in extras}, **extras}
-    return _first((f"{path}.{name}", items[name], plain[key]) for name, key in fields)
+def _is_missing(value: Any, name: str, key: str | None) -> bool:
+    """Whether a field may be what the code says it is, not what stands in the bytes under `key`.
+
+    A name that only a serializer gives is not enough where the field has a default, which may happen to be the same.
+    """
+    kind: type = type(value)
+    return key is None or (key not in keys_of(kind) and name[1:] in defaulted(kind))
+
+
+def _beside(value: Any) -> Iterator[str]:
+    """What an object carries that is no field of its type, in its slots too."""
+    kind: type = type(value)
+    names = names_of(kind)
+    if names is None:
+        return
+    known = {name for name, _ in names} | {*((value.__pydantic_extra__ or {}) if is_model(kind) else {})}
+    beside = [*(name for name, _ in beside_fields(value)), *(name for name in _slots(kind) if hasattr(value, name))]
+    yield from (name for name in beside if name not in known and not name.startswith("__pydantic_"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _slots(kind: type) -> tuple[str, ...]:
+    members = [(name, item) for base in kind.__mro__ for name, item in vars(base).items()]
+    return tuple(name for name, item in members if isinstance(item, types.MemberDescriptorType))
 
 
 def _unstated_items(items: set[Any] | frozenset[Any], plain: Any, path: str) -> Unstated | None:
@@ -67,11 +85,27 @@ def _unstated_items(items: set[Any] | frozenset[Any], plain: Any, path: str) -> 
         alone = [(item, msgspec.json.decode(_encode(item))) for item in items if _has_inside(item)]
     except TypeError:  # something that only the model around it can write
         return path, _LEFT_OUT
-    forms = Counter(_form(own) for _, own in alone)
-    found = _first((path, item, own) for item, own in alone)
-    if found is None and (not isinstance(plain, list) or not forms <= Counter(map(_form, plain))):
-        return path, _LEFT_OUT
-    return found
+    if found := _first((path, item, own) for item, own in alone):
+        return found
+    there = Counter(map(_form, plain)) if isinstance(plain, list) else Counter()
+    by_alias = ((item, _by_alias(item, own)) for item, own in alone)
+    is_there = any(Counter(_form(own) for _, own in pairs) <= there for pairs in (alone, by_alias))
+    return None if isinstance(plain, list) and is_there else (path, _LEFT_OUT)
+
+
+def _by_alias(value: Any, own: Any) -> Any:
+    """`own`, which `value` is by itself, under the names that it has within a model."""
+    if is_model(type(value)):
+        return own
+    if isinstance(value, list | tuple) and isinstance(own, list) and len(value) == len(own):
+        return [_by_alias(*both) for both in zip(value, own, strict=True)]
+    if isinstance(value, set | frozenset) and isinstance(own, list):
+        return [_by_alias(item, msgspec.json.decode(_encode(item))) for item in value]
+    found = placed(value, own, model.plain)
+    if found is None:
+        return own
+    other = {} if isinstance(value, dict) else aliases(type(value))
+    return {other.get(name[1:], key): _by_alias(part, own[key]) for name, part, key in found if key is not None}
 
 
 def _form(plain: Any) -> str:
@@ -82,7 +116,7 @@ def _form(plain: Any) -> str:
 
 
 def _has_inside(item: Any) -> bool:
-    return isinstance(item, tuple | frozenset) or _names_of(item) is not None
+    return isinstance(item, tuple | frozenset) or names_of(item.__class__) is not None
 
 
 def _is_placed(value: Any) -> bool:
@@ -92,29 +126,5 @@ def _is_placed(value: Any) -> bool:
     return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
-def _first(pairs: Iterator[tuple[str, Any, Any]] | list[tuple[str, Any, Any]]) -> Unstated | None:
+def _first(pairs: Iterator[tuple[str, Any, Any]]) -> Unstated | None:
     return next((found for path, item, plain in pairs if (found := unstated(item, plain, path)) is not None), None)
-
-
-def _names_of(value: Any) -> list[tuple[str, str]] | None:
-    """Each field of a struct, dataclass, attrs class or model with the key that it has in JSON."""
-    kind = type(value)
-    if isinstance(value, msgspec.Struct):
-        return list(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
-    if dataclasses.is_dataclass(value):
-        return [(field.name, field.name) for field in dataclasses.fields(value)]
-    if hasattr(kind, "__attrs_attrs__"):
-        return [(attribute.name, attribute.name) for attribute in kind.__attrs_attrs__]
-    if is_model(kind):
-        fields = kind.__pydantic_fields__
-        return [(name, field.serialization_alias or name) for name, field in fields.items()]
-    return None
-
-
-def _key(key: Any) -> Any:
-    """A dict's key as JSON has it."""
-    return key if isinstance(key, str) else next(iter(msgspec.to_builtins({key: None}, str_keys=True)))
-
-
-def _at(plain: Any, key: Any) -> Any:
-    return plain.get(key) if isinstance(plain, dict) else None
