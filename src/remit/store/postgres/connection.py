@@ -118,13 +118,13 @@ def check_url(url: str) -> str:
     return f"postgresql://{name}{at}{host}{parts.path}" + (f"?{query}" if query else "")
 
 
-async def connect(url: str, *, settings: dict[str, str] | None = None, is_for_others: bool = False) -> Connection:
+async def connect(url: str, *, settings: dict[str, str] | None = None, kind: Any = None) -> Connection:
     """A connection whose commits are durable. Raises what `is_lost` knows, StoreRefused, or asyncpg's own errors.
 
-    settings: besides ours; "" leaves one as the database has it. is_for_others: code that is not ours asks over it too.
+    settings: besides ours; "" leaves one as the database has it. kind: where code that is not ours asks over it too.
     """
     chosen = {name: value for name, value in (SETTINGS | (settings or {})).items() if value}
-    how = {"command_timeout": ANSWER_S} if is_for_others else {"connection_class": _Watched}
+    how = {"connection_class": kind or _Watched} | ({"command_timeout": ANSWER_S} if kind else {})
     connection: Connection = await _asyncpg.connect(url, timeout=CONNECT_S, server_settings=chosen, **how)
     try:
         await settle(connection)

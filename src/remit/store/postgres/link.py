@@ -29,6 +29,7 @@ from remit.store.postgres.connection import (
     leave,
     unavailable,
 )
+from remit.store.postgres.loan import Lent
 from remit.store.postgres.rows import Q
 
 T = TypeVar("T")
@@ -115,8 +116,8 @@ class Link:
             self._connection = None
 
     async def _connect(self) -> Connection:
-        is_for_others = self._settings == FOR_APPLICATIONS
-        connection = await connect(self._url, settings=self._settings, is_for_others=is_for_others)
+        kind = Lent if self._settings == FOR_APPLICATIONS else None
+        connection = await connect(self._url, settings=self._settings, kind=kind)
         try:
             backend = await _backend_of(connection)
             found = await connection.fetchrow(Q["read_ledger"])

@@ -65,16 +65,13 @@ class Transactions:
         begun = await _begin(connection, transaction, limit_ms)
         loan = Loan(connection, transaction)
         try:
-            try:
-                unit = await _built(build, loan.handed_out, limit_ms)
-            finally:
-                loan.end()
+            unit = await _built(build, loan, limit_ms)
             lost = await self._finish(connection, unit, begun)
         except BaseException as exc:
-            await self._give_up(connection, transaction, exc)
+            await self._give_up(connection, transaction, exc, loan)
             raise
         if lost is not None:
-            await self._give_up(connection, transaction, None)
+            await self._give_up(connection, transaction, None, loan)
             return unit, lost
         try:
             await transaction.commit()
@@ -102,18 +99,18 @@ class Transactions:
             raise damaged(exc) from exc
         return answers.lost[0]
 
-    async def _give_up(self, connection: Connection, transaction: Any, why: BaseException | None) -> None:
+    async def _give_up(self, connection: Connection, transaction: Any, why: BaseException | None, loan: Loan) -> None:
         """Roll back, and leave the connection, with whatever is still under way on it.
 
         Nothing of it was committed: where this fails, the end of the connection does it. Raises StoreUnavailable where
-        the database went away.
+        the database went away, and not whoever had the loan.
         """
         was_answered = await _roll_back(connection, transaction)
         if connection.is_closed():
             await self._end_lost(why or ConnectionError("the connection was left"))
         else:
             await leave(connection)
-        if isinstance(why, FAILURES) and not was_answered:
+        if isinstance(why, FAILURES) and not was_answered and not loan.was_closed:
             raise StoreUnavailable(f"Nothing was written: the database went away: {why}.") from why
 
     async def _end_lost(self, why: BaseException) -> None:
@@ -147,21 +144,39 @@ class _Begun(NamedTuple):
     role: str
 
 
-async def _begin(connection: Connection, transaction: Any, limit_ms: int) -> _Begun:
+async def _begin(connection: Any, transaction: Any, limit_ms: int) -> _Begun:
     try:
         await transaction.start()
         await connection.execute(Q["clean_session"])
         begun = await connection.fetchrow(Q["begin_unfinished"], str(limit_ms + _MARGIN_MS))
+        if begun is not None and begun["has_prepared"]:  # by PREPARE, and asyncpg's own go with it
+            await connection.execute(Q["forget_prepared"])
+            connection.forget_statements()
     except FAILURES as exc:
         connection.terminate()
         raise unavailable(exc) from exc
     assert begun is not None
-    number, transaction_id, user, role, _ = begun
+    number, transaction_id, user, role, *_ = begun
     return _Begun(number, transaction_id, user, role)
 
 
-async def _built(build: Callable[[Any], Any], connection: Connection, limit_ms: int) -> Unit:
-    """The unit, when the application's rows are written."""
+async def _built(build: Callable[[Any], Any], loan: Loan, limit_ms: int) -> Unit:
+    """The unit, when the application's rows are written, and what was lent is taken back."""
+    try:
+        unit = await _told(build, loan.handed_out, limit_ms)
+    except FAILURES as exc:
+        if loan.was_closed and is_lost(exc):
+            raise _ended(_CLOSED, hint=_LEFT_OPEN) from exc
+        raise
+    finally:
+        loan.end()
+    if loan.was_closed:
+        raise _ended(_CLOSED, hint=_LEFT_OPEN)
+    return unit
+
+
+async def _told(build: Callable[[Any], Any], connection: Connection, limit_ms: int) -> Unit:
+    """The unit; what the database refused on its way is told by what was done to the transaction."""
     loop = asyncio.get_running_loop()
     limit = limit_ms / 1_000
     deadline = loop.time() + limit
@@ -179,9 +194,7 @@ async def _built(build: Callable[[Any], Any], connection: Connection, limit_ms: 
             raise (_looked_at() if connection.is_in_transaction() else _ended(_COMMITTED)) from exc
         raise
     except ReadOnlySQLTransactionError as exc:
-        if not connection.is_in_transaction():
-            raise _ended(_OVER) from exc
-        raise
+        raise _ended(_READ_ONLY if connection.is_in_transaction() else _OVER) from exc
     if loop.time() > deadline:  # it kept the loop to itself, or did not heed that it was stopped
         raise _late(limit_ms)
     assert isinstance(unit, Unit), "what is built is a unit"
@@ -229,6 +242,9 @@ async def _roll_back(connection: Connection, transaction: Any) -> bool:
 
 
 _OVER = "it ended before its function returned, and nothing that came after it was kept"
+_READ_ONLY = "it reads only: it was made so, or it ended and another one was begun"
+_CLOSED = "its connection was closed before its function returned"
+_LEFT_OPEN = "Leave the connection to Remit, which closes it or lends it again."
 _COMMITTED = "it was committed before its unit was written, which the database refused"
 
 

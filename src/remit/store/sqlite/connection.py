@@ -69,11 +69,11 @@ def check_version(version: str) -> None:
         )
 
 
-def connect(path: str, *, create: bool = False) -> apsw.Connection:
+def connect(path: str, *, create: bool = False, kind: type[apsw.Connection] = apsw.Connection) -> apsw.Connection:
     """A connection without any settings yet, which has not written anything. Raises apsw.Error, StoreRefused."""
     check_fork(path)
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
-    connection = apsw.Connection(path, flags=flags, statementcachesize=64)
+    connection = kind(path, flags=flags, statementcachesize=64)
     connection.setbusytimeout(5_000)  # for reads, which wait only while a log is recovered or removed
     return connection
 

@@ -69,10 +69,12 @@ def open_file(
     return writer, reader, ledger
 
 
-def connect_again(path: str, *, read_only: bool = False) -> apsw.Connection:
+def connect_again(
+    path: str, *, read_only: bool = False, kind: type[apsw.Connection] = apsw.Connection
+) -> apsw.Connection:
     """Another connection to a file that was opened before. Raises StoreRefused."""
     try:
-        connection = connect(path)
+        connection = connect(path, kind=kind)
     except apsw.Error as exc:
         raise refusal(path, exc) from exc
     try:

@@ -27,6 +27,7 @@ import apsw
 
 from remit.errors import Refused
 from remit.store.schema import tables_made
+from remit.store.sqlite.lent import Lent
 from remit.store.sqlite.units import SAVEPOINT
 from remit.store.units import Unit
 
@@ -77,11 +78,11 @@ class Guest:
     connection: is the guest's from here on. is_over: the code has returned, or raised.
     """
 
-    def __init__(self, connection: apsw.Connection, limit_ms: int) -> None:
+    def __init__(self, connection: Lent, limit_ms: int) -> None:
         self.connection, self._limit_ms = connection, limit_ms
         self._deadline = time.monotonic() + limit_ms / 1_000
         self._thread = threading.get_ident()
-        self.is_over = self._is_ended = self._is_held = False
+        self.is_over = self._is_ended = self._is_kept = False
 
     def build_unit(self, build: Build) -> Unit:
         """The unit that the caller's code gives, which has written its rows by then.
@@ -89,13 +90,13 @@ class Guest:
         Raises what it raised, Refused `transact.late` or `transact.ended`; the transaction is then to be rolled back.
         """
         self._deadline = time.monotonic() + self._limit_ms / 1_000
-        self.connection.authorizer = self._authorize
-        self.connection.set_commit_hook(self._refuses_commit)
-        self.connection.set_progress_handler(self._stops, _PROGRESS_EVERY)
+        self._guard()
+        self.connection.set_last_insert_rowid(0)
+        self.connection.changed.clear()
         holders = sys.getrefcount(self.connection)
         try:
             unit = build(self.connection)
-            self._is_held = sys.getrefcount(self.connection) > holders
+            self._is_kept = sys.getrefcount(self.connection) == holders and not self.connection.changed
         except apsw.InterruptError:
             if time.monotonic() > self._deadline:
                 _refuse_late(self._limit_ms)
@@ -115,9 +116,12 @@ class Guest:
         assert isinstance(unit, Unit), "the caller's code gives the unit that it goes with"
         return unit
 
-    def leave(self) -> apsw.Connection | None:
-        """After a commit: the connection, for another guest; None where the code still holds it, and it is closed."""
-        if not self._is_held:
+    def leave(self) -> Lent | None:
+        """After a commit: the connection, for another guest; None where the code still holds it or changed it.
+
+        It is closed then.
+        """
+        if self._is_kept:
             return self.connection
         self.close()
         return None
@@ -134,10 +138,17 @@ class Guest:
                     return
             time.sleep(0.001)
 
+    def _guard(self) -> None:
+        self.connection.authorizer = self._authorize
+        self.connection.set_commit_hook(self._refuses_commit)
+        self.connection.set_progress_handler(self._stops, _PROGRESS_EVERY)
+
     def _is_whole(self) -> bool:
         """Whether the transaction is as it was begun. What was prepared before is asked again from here on."""
         try:
-            self.connection.authorizer = self._authorize
+            if self.connection.changed:
+                self.connection.take_off()
+            self._guard()
             return self.connection.in_transaction
         except apsw.ConnectionClosedError:
             return False

@@ -35,6 +35,7 @@ from remit.store.damage import DAMAGE, damaged
 from remit.store.sqlite.connection import IN_USE, PATIENCE_S, WAL_BYTES_MAX, Busy, transact, unavailable
 from remit.store.sqlite.file import connect_again
 from remit.store.sqlite.guest import Build, Guest, refuse_under_way
+from remit.store.sqlite.lent import Lent
 from remit.store.sqlite.place import Place
 from remit.store.sqlite.units import Move, SomeLost, move_all, move_each, write_batch
 from remit.store.tables import is_large
@@ -66,7 +67,7 @@ class SqliteWriter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="remit-sqlite-writer")
         self.place = Place(path)
         self._commits, self._log_rest_until = 0, 0.0
-        self._spare: apsw.Connection | None = None  # for the next guest
+        self._spare: Lent | None = None  # for the next guest
 
     async def commit(self, units: Sequence[Unit], openings: Sequence[Opening]) -> Answers:
         return await self.run(lambda: self._commit(units, openings, PATIENCE_S))
@@ -140,7 +141,9 @@ class SqliteWriter:
     def _transact(self, build: Build, limit_ms: int) -> tuple[Unit, Loss | None]:
         if self._spare is None:
             self.place.check()  # the file is opened once more, by its name
-            self._spare = connect_again(self._path)
+            lent = connect_again(self._path, kind=Lent)
+            assert isinstance(lent, Lent)
+            self._spare = lent
         guest, self._spare = Guest(self._spare, limit_ms), None
 
         def write() -> Unit:

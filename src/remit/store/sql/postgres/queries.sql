@@ -357,6 +357,8 @@ SET TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE, NOT DEFERRABLE;
 SELECT pg_catalog.pg_advisory_unlock_all();
 CLOSE ALL;
 UNLISTEN *;
+DISCARD TEMP;
+DISCARD SEQUENCES;
 RESET SESSION AUTHORIZATION;
 RESET ROLE;
 RESET ALL;
@@ -366,7 +368,12 @@ RESET ALL;
 INSERT INTO remit.unfinished (migration) VALUES (0)
 RETURNING number, pg_catalog.pg_current_xact_id()::text, session_user::text, pg_catalog.current_setting('role'),
   pg_catalog.set_config('statement_timeout', $1, true) IS NULL
-    AND pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) IS NULL AS is_unset;
+    AND pg_catalog.set_config('idle_in_transaction_session_timeout', $1, true) IS NULL AS is_unset,
+  EXISTS (SELECT FROM pg_catalog.pg_prepared_statements WHERE from_sql) AS has_prepared;
+
+-- name: forget_prepared
+-- What was prepared in this session, by whomever.
+DEALLOCATE ALL;
 
 -- name: read_transaction
 -- Which transaction this is, NULL outside of one; and whether it may write.

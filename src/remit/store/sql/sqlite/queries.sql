@@ -69,7 +69,7 @@ RETURNING used;
 
 -- name: unreserve
 -- Take back what was reserved, and never more than is there.
-UPDATE remit_ceiling SET used = max(used - ?3, 0) WHERE tenant = ?1 AND scope = ?2;
+UPDATE remit_ceiling SET used = CASE WHEN used > ?3 THEN used - ?3 ELSE 0 END WHERE tenant = ?1 AND scope = ?2;
 
 -- name: put_ask
 -- A question for the inbox, under its first number if it is asked again.
