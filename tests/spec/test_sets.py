@@ -7,10 +7,11 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pydantic
 import pytest
+from typing_extensions import TypeAliasType
 
 import remit
 
@@ -68,6 +69,78 @@ def test_what_a_flow_is_given_holds_no_set(declare: Callable[[Any], Any], type_:
         declare(type_)
     assert "a set has another order in each process" in refused.value.message
     assert "sorted list" in refused.value.hint
+
+
+Payees = TypeAliasType("Payees", set[str])
+
+
+class Aliased(pydantic.BaseModel):
+    payees: Payees
+
+
+class Made(pydantic.BaseModel):
+    payees: Annotated[list[str], pydantic.AfterValidator(set)]
+
+
+class Free(pydantic.BaseModel):
+    payees: Any
+
+    @pydantic.model_validator(mode="after")
+    def made(self) -> Free:
+        self.payees = frozenset(self.payees)
+        return self
+
+
+@dataclass
+class Posted:
+    payees: list[str]
+
+    def __post_init__(self) -> None:
+        self.payees = set(self.payees)  # type: ignore[assignment]
+
+
+HIDING = [Aliased, Made, Free, Posted]
+
+
+@pytest.mark.parametrize("type_", HIDING)
+async def test_a_set_that_a_type_hides_is_given_to_no_flow_either(type_: Any):  # proves: RUN-12
+    def due() -> Any:
+        return [type_(payees=["a", "b"])]
+
+    due.__annotations__["return"] = list[type_]
+    step = remit.step(due)
+
+    @remit.flow(contract=OPEN)
+    async def paying(run: remit.Run, given: Any) -> None:
+        await run.step(step)
+
+    paying.fn.__annotations__["given"] = type_
+    taking = remit.flow(contract=OPEN, name="taking")(paying.fn)
+    async with remit.open("memory:") as rt:
+        with pytest.raises(remit.StepError, match=r"a set has another order in each process at \$\[0\]\.payees"):
+            await rt.run(paying, None, id="r")
+        with pytest.raises(remit.ValueRefused, match=r"a set has another order in each process at \$\.payees"):
+            await rt.start(taking, type_(payees=["a"]), id="s")
+
+
+@pytest.mark.parametrize("type_", HIDING)
+async def test_a_person_s_word_that_is_read_as_a_set_is_given_to_no_flow(type_: Any):  # proves: RUN-12, FX-10
+    def pay(order: int, *, key: str) -> Any:
+        raise TimeoutError
+
+    pay.__annotations__["return"] = type_
+    paid = remit.effect(pay)
+
+    @remit.flow(contract=OPEN)
+    def paying(run: remit.SyncRun) -> None:
+        run.effect(paid, 3)
+
+    async with remit.open("memory:") as rt:
+        assert (await rt.run(paying, id="r")).status == "in_doubt"
+        await rt.grant("user:kim", "clerk", by="user:ops")
+        await rt.resolve("r", "pay", "ok", outcome={"payees": ["a"]}, by="user:kim", evidence="statement")
+        with pytest.raises(remit.ValueUnreadable, match=r"a set has another order in each process at \$\.payees"):
+            await rt.run(paying, id="r")
 
 
 async def test_a_request_evidence_and_a_flow_s_own_result_may_hold_one():  # proves: RUN-12

@@ -3,6 +3,7 @@
     same_native(a, b)   for what JSON has by itself; the hot path of every step
     same(a, b)          for any type that a Codec can store
     difference(a, b)    where they part: the slow path, only to name it
+    set_inside(a)       where a set is, which a type may hide
 
 Python's own == is too kind for this: it lets True pass for 1, 1 for 1.0, -0.0 for 0.0,
 Decimal("1.10") for Decimal("1.1"), a subclass for its base, and a dataclass may leave fields
@@ -26,6 +27,8 @@ from typing import Any
 import msgspec
 
 DEPTH_MAX = 200  # levels of containers; deeper than this, reading would depend on the stack of the day
+
+_SCALARS = frozenset({str, int, float, bool, bytes, type(None)})
 
 Comparer = Callable[[Any, Any, int], bool]
 
@@ -129,6 +132,17 @@ def parts(value: Any) -> Iterator[tuple[str, Any]]:
                 yield f".{name}", item
         for name, item in beside_fields(value):
             yield f".{name}", item
+
+
+def set_inside(value: Any) -> str | None:
+    """The path of a set or frozenset in `value`, whatever its type declares; None where there is none."""
+    waiting = [("$", value)]
+    while waiting:
+        path, item = waiting.pop()
+        if isinstance(item, set | frozenset):
+            return path
+        waiting += [(path + segment, inside) for segment, inside in parts(item) if type(inside) not in _SCALARS]
+    return None
 
 
 def shown(value: Any, length_max: int = 60) -> str:

@@ -1,12 +1,11 @@
 """Shapes: which names the values of an annotated type have, for whoever compares before anything is read.
 
-    strange_key    a key in plain JSON that no field of the type has: reading would drop it in silence
     missing_field  where a path of names leads to nothing in what is written of the type
     written_as     under which name a field stands there that Python calls by this one
     may_be_whole   whether a whole number can stand at a path
-    holds_set      whether a set can be inside, which has another order in each process
+    holds_set      whether a set is declared inside, which has another order in each process
 
-Where a type says nothing of its names (`dict`, `Any`, a model that allows more) none is strange.
+Where a type says nothing of its names (`dict`, `Any`, a model that allows more) any may be there.
 """
 
 from __future__ import annotations
@@ -23,12 +22,7 @@ from msgspec import inspect as shape
 from remit.facts import order
 from remit.facts.compare import is_model
 
-Path = tuple[str | int, ...]
-Strange = tuple[Path, list[str]]  # where the key is, and the names that are known there
-
 _NAMED = (shape.StructType, shape.DataclassType, shape.TypedDictType)
-_LISTS = (shape.CollectionType, shape.VarTupleType)
-_PLACED = (shape.TupleType, shape.NamedTupleType)
 _WHOLE = (shape.IntType, shape.AnyType, shape.CustomType, shape.LiteralType, shape.EnumType, shape.RawType)
 _ITEMS: Mapping[Any, Any] = {
     list: shape.ListType,
@@ -44,16 +38,6 @@ class _Names(NamedTuple):
 
     known: Mapping[str, shape.Type]
     rest: shape.Type | None = None
-
-
-def strange_key(info: shape.Type, plain: Any) -> Strange | None:
-    """The first key that no field has, as its place, with the names that are known there; None where all are.
-
-    plain: decoded JSON that reads as `info`. Of a union it is held to the member in which the fewest are strange.
-    What is written as an array has places for names.
-    """
-    found = _strange(info, plain, ())
-    return found[0] if found else None
 
 
 def missing_field(info: shape.Type, names: Sequence[str]) -> list[str] | None:
@@ -100,7 +84,7 @@ def may_be_whole(info: shape.Type, names: Sequence[str]) -> bool:
 
 
 def holds_set(info: shape.Type) -> bool:
-    """Whether a set can stand in a value of this type, at any place."""
+    """Whether the type declares a set at any place. What it hides (an alias, a validator), only a value shows."""
     found: dict[Any, shape.Type] = {}
     waiting = [info]
     while waiting:
@@ -116,55 +100,6 @@ def holds_set(info: shape.Type) -> bool:
     return False
 
 
-def _strange(info: shape.Type, plain: Any, path: Path) -> list[Strange]:
-    each_way = [_strange_in(member, plain, path) for member in _members(info) if _is_for(member, plain)]
-    return min(each_way, key=len, default=[])
-
-
-def _strange_in(info: shape.Type, plain: Any, path: Path) -> list[Strange]:
-    if isinstance(info, shape.CustomType) and is_model(info.cls) and info.cls.__pydantic_root_model__:  # type: ignore[attr-defined]
-        return _strange(next(iter(_inside_model(info.cls))), plain, path)
-    found: list[Strange] = []
-    if isinstance(plain, list):
-        for place, inside in enumerate(_places(info, plain)):
-            if inside is None:
-                found.append(((*path, place), []))
-            else:
-                found += _strange(inside, plain[place], (*path, place))
-    elif isinstance(plain, dict):
-        names = _names(info, is_written=False)
-        tag = info.tag_field if isinstance(info, shape.StructType) else None
-        for key, item in plain.items():
-            inside = names.known.get(key, names.rest)
-            if inside is not None:
-                found += _strange(inside, item, (*path, key))
-            elif key != tag:
-                found.append(((*path, key), sorted(names.known)))
-    return found
-
-
-def _places(info: shape.Type, plain: list[Any]) -> Iterable[shape.Type | None]:
-    """What stands at each place of a list; None where the type has no such place, and what is there is dropped."""
-    if isinstance(info, _LISTS):
-        return [info.item_type] * len(plain)
-    if isinstance(info, shape.StructType):
-        known = len(info.fields) + (info.tag is not None)
-        return [at if place < known else None for place, at in zip(range(len(plain)), order.positions(info, plain))]  # noqa: B905 - positions go on
-    return order.positions(info, plain)[: len(plain)]
-
-
-def _is_for(info: shape.Type, plain: Any) -> bool:
-    """Whether a member of a union can be what a list or a dict was read as; of anything else nothing is asked."""
-    if isinstance(info, shape.StructType) and isinstance(plain, list | dict):
-        tag = None if not plain else plain[0] if isinstance(plain, list) else plain.get(str(info.tag_field))
-        return info.array_like == isinstance(plain, list) and (info.tag is None or tag == info.tag)
-    if isinstance(plain, list):
-        return isinstance(info, (*_LISTS, *_PLACED, shape.AnyType, shape.CustomType))
-    if isinstance(plain, dict):
-        return isinstance(info, (*_NAMED, shape.DictType, shape.AnyType, shape.CustomType))
-    return False
-
-
 def _members(info: shape.Type) -> tuple[shape.Type, ...]:
     if not isinstance(info, shape.UnionType):
         return (info,)
@@ -173,14 +108,14 @@ def _members(info: shape.Type) -> tuple[shape.Type, ...]:
 
 def _written(info: shape.Type) -> Mapping[str, shape.Type] | None:
     """What stands in the bytes of a value, by name; None where anything may. What has no names has none."""
-    each = [_names(member, is_written=True) for member in _members(info)]
+    each = [_names(member) for member in _members(info)]
     if any(names.rest is not None for names in each):
         return None
     return {name: inside for names in each for name, inside in names.known.items()}
 
 
-def _names(info: shape.Type, *, is_written: bool) -> _Names:
-    """The names of one type that is no union: those that are written, or those that are read."""
+def _names(info: shape.Type) -> _Names:
+    """The names that are written of one type that is no union."""
     if isinstance(info, (shape.AnyType, shape.RawType)):
         return _Names({}, shape.AnyType())
     if isinstance(info, shape.DictType):
@@ -190,7 +125,7 @@ def _names(info: shape.Type, *, is_written: bool) -> _Names:
     if isinstance(info, shape.CustomType):
         if not is_model(info.cls):
             return _Names({}, shape.AnyType())
-        return _written_of_model(info.cls) if is_written else _read_of_model(info.cls)
+        return _written_of_model(info.cls)
     return _Names({})
 
 
@@ -199,21 +134,6 @@ def _written_of_model(cls: Any) -> _Names:
         return _Names({}, shape.AnyType())
     fields = cls.__pydantic_fields__.items()
     known = {field.serialization_alias or name: _info(field.annotation) for name, field in fields if not field.exclude}
-    return _Names(known, _rest_of(cls))
-
-
-def _read_of_model(cls: Any) -> _Names:
-    known: dict[str, shape.Type] = {}
-    by_name = cls.model_config.get("populate_by_name") or cls.model_config.get("validate_by_name")
-    for name, field in cls.__pydantic_fields__.items():
-        alias, inside = field.validation_alias, _info(field.annotation)
-        if alias is None or by_name:
-            known[name] = inside
-        for place in () if alias is None else getattr(alias, "choices", [alias]):
-            if isinstance(place, str):
-                known[place] = inside
-            else:
-                known[str(place.path[0])] = shape.AnyType()  # it picks what it takes of that
     return _Names(known, _rest_of(cls))
 
 

@@ -16,6 +16,7 @@ a dict's keys (they come back sorted) and the name of a time zone (only its offs
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import types
@@ -27,10 +28,11 @@ import msgspec
 
 from remit.errors import DeclarationRefused, ValueRefused, ValueUnreadable
 from remit.facts import model, order
-from remit.facts.compare import at_key, difference, is_model, same, same_native
+from remit.facts.compare import at_key, difference, is_model, same, same_native, set_inside
 from remit.facts.fault import complaint, fault, located
-from remit.facts.shape import Strange, holds_set, strange_key
+from remit.facts.shape import holds_set
 from remit.facts.stated import unstated
+from remit.facts.unread import Strange, first_unread, stating
 
 T = TypeVar("T")
 
@@ -56,6 +58,7 @@ _UNSTATED_HINT = (
     "no `array_like` and no NamedTuple."
 )
 _UNSTEADY_HINT = "Let the type read the same bytes as the same value each time, whatever the clock or a table says."
+_UNORDERED = "a set has another order in each process"
 _UNORDERED_HINT = "Give a sorted list: its order is the same in every process."
 _UNTYPED_HINT = "Annotate the return type, or return JSON's own types only."
 _OWN_TYPE_HINT = "Give JSON's own types only, or an instance of a dataclass or model whose fields come back the same."
@@ -75,7 +78,17 @@ class Codec(Generic[T]):
     Raises DeclarationRefused for a type that has no stored form.
     """
 
-    __slots__ = ("_decode", "_encode", "_has_names", "_same", "info", "is_typed", "type_name")
+    __slots__ = (
+        "_decode",
+        "_encode",
+        "_has_names",
+        "_is_given",
+        "_leaves_out",
+        "_same",
+        "info",
+        "is_typed",
+        "type_name",
+    )
 
     def __init__(self, type_: Any = Any) -> None:
         self._encode: Callable[[Any], bytes] = _encoder.encode
@@ -83,10 +96,20 @@ class Codec(Generic[T]):
         self._same: Callable[[Any, Any], bool] = same_native
         self.info: msgspec.inspect.Type = msgspec.inspect.AnyType()  # what stands in a value, for whoever compares
         self._has_names = False  # so that a stored name may be none of its own
+        self._leaves_out = False  # so that a field that was read may not be written
+        self._is_given = False  # to a flow, which goes through no set
         self.is_typed = not any(type_ is nothing for nothing in _NO_TYPE)
         self.type_name = _type_name(type_) if self.is_typed else "JSON"
         if self.is_typed:
             self._specialise(type_)
+
+    def given(self) -> Codec[T]:
+        """One like it that also refuses each value with a set inside. What JSON has by itself holds none."""
+        if self._same is same_native:
+            return self
+        other = copy.copy(self)
+        other._is_given = True
+        return other
 
     def write(self, value: T, *, where: str = "", hint: str | None = None) -> tuple[bytes, T]:
         """The bytes of `value`, and the twin that those bytes come back as.
@@ -98,12 +121,16 @@ class Codec(Generic[T]):
         try:
             data = self._encode(value)
             twin: T = self._decode(data)
-            if self._same(value, twin):
-                return data, twin
+            is_same = self._same(value, twin)
+            set_at = set_inside(twin) if is_same and self._is_given else None
         except MemoryError:
             raise
         except Exception as exc:  # also what the user's own type raises: its reason must name step and path
             raise self._refusal(value, exc, where, hint) from exc
+        if set_at is not None:
+            raise ValueRefused(_UNORDERED, path=set_at, where=where, hint=_UNORDERED_HINT)
+        if is_same:
+            return data, twin
         raise self._refusal(value, twin, where, hint)
 
     def write_whole(self, value: T, *, where: str = "", hint: str | None = None) -> bytes:
@@ -125,15 +152,18 @@ class Codec(Generic[T]):
         """
         try:
             twin: T = self._decode(data)
-            if not self._has_names or self._encode(twin) == data:
-                return twin
-            strange = strange_key(self.info, _decoder.decode(data))
+            is_whole = not self._has_names or self._encode(twin) == data
+            strange = None if is_whole else first_unread(_decoder.decode(data), self._written)
+            set_at = set_inside(twin) if self._is_given else None
         except MemoryError:
             raise
         except Exception as exc:  # also what the user's own type raises
             raise ValueUnreadable(complaint(exc), type_name=self.type_name, where=where) from exc
         if strange is not None:
             raise ValueUnreadable(_unknown(strange), type_name=self.type_name, where=where, strange=strange)
+        if set_at is not None:
+            why = f"{_UNORDERED} at {set_at}"
+            raise ValueUnreadable(why, type_name=self.type_name, where=where, hint=_UNORDERED_HINT)
         return twin
 
     def read_exactly(self, data: bytes, *, where: str = "") -> T:
@@ -155,6 +185,11 @@ class Codec(Generic[T]):
         why = f"it reads as something else by now: {reason} at {path}"
         raise ValueUnreadable(why, type_name=self.type_name, where=where, hint=_UNSTEADY_HINT)
 
+    def _written(self, stored: Any) -> Any:
+        """What is written of decoded JSON once it is read, each field stated, decoded as well."""
+        twin = self._decode(_encoder.encode(stored))
+        return order.arrange(self.info, stating(twin)) if self._leaves_out else _decoder.decode(self._encode(twin))
+
     def _specialise(self, type_: Any) -> None:
         try:
             info = msgspec.inspect.type_info(type_)
@@ -175,6 +210,8 @@ class Codec(Generic[T]):
                 continue
             raise DeclarationRefused(f"Values of type {self.type_name} can't be stored: {name} has no stored form.")
         self._has_names = any(isinstance(part, _NAMED) for part in within)
+        structs = [part.cls for part in within if isinstance(part, msgspec.inspect.StructType)]
+        self._leaves_out = any(struct.__struct_config__.omit_defaults for struct in structs)
         if all(isinstance(part, _NATIVE) for part in within):
             keys = [part.key_type for part in within if isinstance(part, msgspec.inspect.DictType)]
             if all(isinstance(key, (msgspec.inspect.StrType, msgspec.inspect.AnyType)) for key in keys):
@@ -216,12 +253,13 @@ def codec_given(codec: Codec[T], what: str) -> Codec[T]:
     """The same codec, of what a flow is given back. what: it is of, as a sentence begins with it.
 
     Raises DeclarationRefused where a set can stand in it: each process has an order of its own for that, and calls
-    that are made in that order would be given what is recorded of one another.
+    that are made in that order would be given what is recorded of one another. Where the type hides that, the codec
+    refuses each value that holds one.
     """
     if holds_set(codec.info):
-        why = f"{what} has type {codec.type_name}, in which a set has another order in each process"
+        why = f"{what} has type {codec.type_name}, in which {_UNORDERED}"
         raise DeclarationRefused(f"{why}; nothing was declared.", hint=_UNORDERED_HINT)
-    return codec
+    return codec.given()
 
 
 def codec_of_value(value: object) -> Codec[Any]:
