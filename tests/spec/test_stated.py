@@ -321,11 +321,15 @@ class Typed(TypedDict):
     line: Annotated[Line, pydantic.Field(alias="theLine")]
 
 
+class Numbers(pydantic.RootModel[tuple[int, ...]]):
+    model_config = pydantic.ConfigDict(frozen=True)
+
+
 class ByAlias(pydantic.BaseModel):
     lines: list[Line]
     marked: Marked
     typed: Typed
-    sets: frozenset[tuple[str, Marked] | Line | Marked]
+    sets: frozenset[tuple[str, Marked] | Line | Marked | Numbers]
 
 
 @dataclass
@@ -387,7 +391,7 @@ STATED = [
             "lines": [{"theAmount": 5}],
             "marked": {"theLine": {"theAmount": 6, "theNote": "n"}},
             "typed": {"theLine": {"theAmount": 7}},
-            "sets": [["a", {"theLine": {"theAmount": 6}}], {"theAmount": 6}, {"theLine": {"theAmount": 8}}],
+            "sets": [["a", {"theLine": {"theAmount": 6}}], {"theAmount": 6}, {"theLine": {"theAmount": 8}}, [1, 2]],
         }
     ),
     Serialising(fee=Money(5, [Line(theAmount=5)]), price=Amounts(low=1, high=1)),
