@@ -40,8 +40,10 @@ class Unwinding:
             self._times -= 1
 
     def _arm(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(UNWIND_SECONDS, self._look)
+        assert self._task is not None, "armed for a task"
+        loop = self._task.get_loop()
+        if self._timer is None and loop.is_running():  # one that has ended takes the flow along
+            self._timer = loop.call_later(UNWIND_SECONDS, self._look)
 
     def _look(self) -> None:
         assert self._task is not None, "armed for a task"
