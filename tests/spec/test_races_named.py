@@ -1,4 +1,4 @@
-"""Races that the journal has the end of: the winner is known by the calls that it came to, wherever its side stands."""
+"""Races that the journal has the end of: the winner is known by the name of its side, wherever that stands."""
 
 from __future__ import annotations
 
@@ -89,7 +89,10 @@ class Bank:
 
 
 def _slow(bank: Bank) -> Side:
-    return lambda run: bank.by(run.branch("slow"), "slow")
+    async def slow(run: remit.Run) -> str:
+        return await bank.by(run.branch("slow"), "slow")
+
+    return slow
 
 
 def _itself(bank: Bank) -> Side:
@@ -141,8 +144,8 @@ async def test_a_release_that_writes_the_sides_the_other_way_round_pays_nothing_
         assert await rt.verify("r") is None
 
 
-async def test_sides_that_are_made_in_another_order_each_time_are_known_by_their_names():  # proves: RUN-4, RUN-8
-    """As where they come out of a set."""
+async def test_sides_of_one_function_that_stand_in_another_order_are_refused():  # proves: RUN-4, RUN-8
+    """Their calls have names; but which side makes a call may be chance, so they say no more than that it is not so."""
     bank, rails = Bank(), ["slow", "fast", "dear"]
 
     def sides(order: list[str]) -> list[Side]:
@@ -156,7 +159,8 @@ async def test_sides_that_are_made_in_another_order_each_time_are_known_by_their
     bank.quote = remit.step(name="quote")(dear)
     async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
         assert (await bank.play(rt, *sides(rails))).calls == ["fast/pay", "fast/quote"]
-        assert await bank.go_on(rt, *sides(["fast", "dear", "slow"])) == "booked fast"
+        await bank.refused(rt, *sides(["fast", "dear", "slow"]))
+        assert await bank.go_on(rt, *sides(rails)) == "booked fast"
     assert bank.paid == ["fast"]
 
 
@@ -363,12 +367,38 @@ async def test_which_side_makes_a_call_that_both_share_says_nothing(is_one_funct
         won = await bank.play(rt, *sides(asyncio.Lock(), {}))
         assert (won.winner, won.calls) == (1, ["fast/pay", "session/quote"])
         flow = bank.racing(*sides(asyncio.Lock(), {}))
-        if is_one_function and not is_slow_early:  # nothing tells the two apart
+        if is_one_function:  # nothing tells the two apart
             with pytest.raises(remit.DefinitionIncompatible, match=r"run\.first"):
                 await rt.run(flow, id="r")
         else:
             assert (await rt.run(flow, id="r")).value == "booked fast"
     assert bank.paid == ["fast"]
+
+
+async def test_a_winner_that_makes_the_call_that_a_loser_had_made_stays_the_winner():  # proves: RUN-4, RUN-8
+    """Both are one function; of which of them comes first to what they share, the next turn has another."""
+    bank, seconds = Bank(), {"slow": 0.0, "fast": 0.1}
+
+    def sides(lock: asyncio.Lock, known: list[str]) -> list[Side]:
+        async def side(run: remit.Run, rail: str) -> str:
+            await asyncio.sleep(seconds[rail])
+            async with lock:
+                if not known:
+                    known.append(await run.branch("session").step(bank.quote, "fast"))
+            if rail == "slow":
+                await asyncio.sleep(0.2)
+                return await run.branch(rail).effect(bank.pay, rail)
+            quoted: str = await run.branch(rail).step(bank.quote, "fast")
+            return quoted
+
+        return [lambda run: side(run, "slow"), lambda run: side(run, "fast")]
+
+    async with remit.open(MemoryStore()) as rt, asyncio.timeout(30):
+        assert (await bank.play(rt, *sides(asyncio.Lock(), []))).calls == ["fast/quote"]
+        seconds.update(slow=0.3, fast=0.0)
+        flow = bank.racing(*sides(asyncio.Lock(), []))
+        assert (await rt.run(flow, id="r")).value == "booked fast"
+    assert bank.paid == []
 
 
 async def test_a_race_in_front_of_another_one_is_not_given_its_end():  # proves: RUN-4

@@ -58,6 +58,7 @@ class Boundary:
             self._evidence[header["name"]] = told
         elif kind == "RaceWon":
             _demand(all(call in self._effects for call in body.get("beside", [])))
+            _demand(0 <= body["winner"] < len(body["sides"]))
 
     def end(self) -> None:
         _demand(self._permitted is None)

@@ -141,6 +141,12 @@ def _raced_beside_nothing() -> Purchase:
     return p
 
 
+def _raced_without_a_winner() -> Purchase:
+    p = Purchase()
+    p.w.add(kinds.RaceWon(sides=["a", "b"], winner=2), name="run.first")
+    return p
+
+
 def _settled_and_again() -> Purchase:
     p = Purchase()
     p.send("send", b"1")
@@ -281,6 +287,7 @@ _STORIES = [
     ("an answer to another question", _another_question),
     ("an effect that was settled twice", _settled_twice),
     ("a race beside an effect that was not intended by then", _raced_beside_nothing),
+    ("a race that was won by none of its sides", _raced_without_a_winner),
     ("an effect that was settled and happens again", _settled_and_again),
     ("an effect in doubt that is sent with another request", _sent_with_another),
     ("a doubt that nobody resolved, settled by a person", _said_by_nobody),

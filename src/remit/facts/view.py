@@ -216,6 +216,8 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
         raise _illegal(view, entry, f"{name!r} completed a second time")
     if isinstance(fact, RaceWon) and not view.boundary.effects.keys() >= set(fact.beside):
         raise _illegal(view, entry, "a race beside an effect that was never intended")
+    if isinstance(fact, RaceWon) and not 0 <= fact.winner < len(fact.sides):
+        raise _illegal(view, entry, "a race that was won by none of its sides")
     begun = view.boundary.effects[name].begun if isinstance(fact, EffectSettled) else 0
     view.calls[name] = Recorded(name, header.seq, fact, entry.value, begun)
 

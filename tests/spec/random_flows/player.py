@@ -226,7 +226,9 @@ class Player:
     async def _first(self, place: Place, shape: Shape) -> str:
         if not shape.is_bare:
             branches = [place.branch(f"b{at}", races=True) for at in range(len(shape.parts))]
-            calls = [self._in_branch(*each) for each in zip(branches, shape.parts, strict=True)]
+            calls: list[Any] = [self._in_branch(*each) for each in zip(branches, shape.parts, strict=True)]
+            for at, call in enumerate(calls):
+                call.__qualname__ = f"side_{at}"  # as of functions of their own, by which a turned race is known
             return f"first {await place.run.first(*_turned(place, shape, calls))}"
         try:  # as they are, what each of them gave is not seen
             bare = [self.call(place, part)[1] for part in shape.parts]

@@ -4,7 +4,7 @@
     first    the winner is recorded; a loser is cancelled and may not begin any more
 
 Which call finished first is chance, so it is written down. On replay the winner comes from
-the journal, by the calls that it came to, after every completion that came before it was delivered, and every question
+the journal, see `won`, after every completion that came before it was delivered, and every question
 or doubt that began before it was come to; a loser that has nothing recorded is still held
 back by the replay when the race ends, and so never begins.
 """

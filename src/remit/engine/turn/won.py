@@ -2,8 +2,8 @@
 
 By the name of its side, whatever its place is now: of the call that it is, or of the function where it is code of the
 flow's own. Which side makes a call that several share is chance, so it says nothing where the names do. Sides of one
-name are told apart by whoever comes to a call to which the winner never came, and what is left by place. Where nobody
-is the winner, or more than one may be, code and journal disagree. Until it is known nothing new begins.
+name are known by their places, if the calls that they come to don't say otherwise. Where nobody is the winner, code and
+journal disagree. Until it is known nothing new begins.
 """
 
 from __future__ import annotations
@@ -62,16 +62,12 @@ def _named(won: RaceWon, marks: Sequence[Contestant]) -> int | None:
 
 
 def _winner(won: RaceWon, marks: Sequence[Contestant]) -> int | None:
-    """Among sides of one name, or of other names than then; None where none is, or more than one may be.
+    """Of sides of one name, or of other names than then, the one that stands there, if what the sides came to says so.
 
-    Who comes to a call that the winner never came to is another side.
+    That another one came to a call of the winner's says nothing: they may share it, and then it is chance.
     """
-    calls, side = set(won.calls), won.sides[won.winner]
+    calls, place = set(won.calls), won.winner
+    if calls:
+        return place if [at for at, mark in enumerate(marks) if mark.calls & calls] == [place] else None
     is_same = sorted(mark.side for mark in marks) == sorted(won.sides)
-    came = [at for at, mark in enumerate(marks) if mark.calls & calls]
-    if not is_same:
-        return won.winner if came == [won.winner] else None
-    may_be = [at for at, mark in enumerate(marks) if mark.side == side and mark.calls <= calls]
-    if len(may_be) == 1:
-        return may_be[0]
-    return won.winner if won.winner in may_be and came in ([], [won.winner]) else None
+    return place if is_same and not marks[place].calls else None
