@@ -193,10 +193,19 @@ LINES = [
     again("duplicates.in_doubt", crossing(own="in_doubt")),
     again("approval.needed", asked(answer=None), FREE),
     again("approval.needed", replace(FREE, unanswered="KeyError"), FREE),
-    no("approval.denied", answered(choice="deny"), outcome="denied"),
-    no("approval.denied", replace(answered(choice="deny"), needs=[]), replace(GOOD, needs=[]), outcome="denied"),
-    no("approval.denied", answered(choice="deny", until=NOW - 1), GOOD, outcome="denied"),  # a no is over for nothing
-    no("approval.denied", answered(choice="deny", bound=replace(BOUND, policy="p9")), GOOD, outcome="denied"),
+    no("approval.denied", answered(choice="deny", same=True), outcome="denied"),
+    no(
+        "approval.denied",
+        replace(answered(choice="deny", same=True), needs=[]),
+        replace(GOOD, needs=[]),
+        outcome="denied",
+    ),
+    no(
+        "approval.denied", answered(choice="deny", same=True, until=NOW - 1), GOOD, outcome="denied"
+    ),  # a no is over for nothing
+    no(
+        "approval.denied", answered(choice="deny", same=True, bound=replace(BOUND, policy="p9")), GOOD, outcome="denied"
+    ),
     again("approval.payload", answered(choice="deny", bound=replace(BOUND, request="r9", shown="s9"))),
     no("approval.denied", replace(REWORDED_NO, needs=[]), replace(REWORDED, needs=[]), outcome="denied"),
     again("approval.binding", answered(binding=False)),
@@ -335,7 +344,7 @@ def test_a_single_fault_names_what_it_is_about() -> None:  # proves: GATE-2
         (finding(crossing(own="ok"), "duplicates"), "pay"),
         (finding(asked(answer=None, needs=[NEED, replace(NEED, source="policy")]), "approval"), "contract, policy"),
         (finding(asked(answer=None, unanswered="KeyError"), "approval"), "unanswered: KeyError"),
-        (finding(answered(choice="deny"), "approval"), "user:eve"),
+        (finding(answered(choice="deny", same=True), "approval"), "user:eve"),
     ]
 
     assert [one.detail for one, _ in about] == [detail for _, detail in about]
@@ -553,7 +562,7 @@ TOLD = [
     ("duplicates.missing", crossing(lost="pay#2"), "held by pay#2 of this run, whose entries are missing"),
     ("idempotency.conflict", crossing(rival="po-17"), "its business key is that of po-17"),
     ("approval.needed", asked(answer=None), "no answer"),
-    ("approval.denied", answered(choice="deny"), "denied by user:eve as director"),
+    ("approval.denied", answered(choice="deny", same=True), "denied by user:eve as director"),
     ("approval.payload", bound_to(request="r9"), "the request changed"),
     ("approval.contract", bound_to(contract="c9"), "the contract changed"),
     ("approval.role_lost", decided_by(replace(EVE, roles=[])), "the decider lost the role since"),

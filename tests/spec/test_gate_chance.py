@@ -183,7 +183,7 @@ WORSE: dict[str, Worsening] = {
     "another need": _add("needs", NOBODY),
     "need of another role": _first("needs", roles=["nobody"]),
     "no answer": _unanswered,
-    "denied": _part("answer", choice="deny"),
+    "denied": _part("answer", choice="deny", same=True),
     "another question's answer": _part("answer", binding=False),
     "answer used": _part("answer", used=True),
     "answer late": _part("answer", until=-(10**30)),

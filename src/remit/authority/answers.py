@@ -58,10 +58,8 @@ def is_denied(question: Question) -> bool:
     It stands whatever else moved since, and for what was a rewording when it was asked, or is one now: who said no said
     so to the matter.
     """
-    answer, effect = question.answer, question.effect
-    if answer is None or effect is None or answer.choice != "deny" or not answer.binding:
-        return False
-    return answer.same or answer.bound.is_same_matter(effect.bound)
+    answer = question.answer
+    return answer is not None and answer.choice == "deny" and answer.binding and answer.same
 
 
 def bound_faults(then: Bound, now: Bound) -> list[str]:

@@ -41,9 +41,8 @@ class Unwinding:
 
     def _arm(self) -> None:
         assert self._task is not None, "armed for a task"
-        loop = self._task.get_loop()
-        if self._timer is None and loop.is_running():  # one that has ended takes the flow along
-            self._timer = loop.call_later(UNWIND_SECONDS, self._look)
+        if self._timer is None:  # whoever ends the turn may do so outside of its loop, as a signal's handler does
+            self._timer = self._task.get_loop().call_later(UNWIND_SECONDS, self._look)
 
     def _look(self) -> None:
         assert self._task is not None, "armed for a task"
