@@ -61,6 +61,16 @@ async def transact(store: PostgresStore, unit: Unit, number: int = 1, *, limit_m
     await store.transact(build, limit_ms=limit_ms)
 
 
+async def is_refused_as_ended(store, hand, build, outside) -> None:
+    """Nothing of it stands, and what comes next over the same store does."""
+    with pytest.raises(Refused) as refused:
+        await store.transact(build, limit_ms=LIMIT_MS)
+    assert refused.value.code == "transact.ended"
+    assert await invoices(outside) == []
+    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step())
+    assert await invoices(outside) == [1]
+
+
 async def test_both_are_written_in_one_commit(store, outside):  # proves: FX-6
     hand = await open_held(store, "po-1")
     seen: list[Any] = []
@@ -160,12 +170,7 @@ async def test_one_that_ends_the_transaction_itself_wrote_nothing(store, outside
         await connection.execute(ending)
         return hand.step()
 
-    with pytest.raises(Refused) as refused:
-        await store.transact(build, limit_ms=LIMIT_MS)
-    assert refused.value.code == "transact.ended"
-    assert await invoices(outside) == []
-    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step())
-    assert await invoices(outside) == [1]
+    await is_refused_as_ended(store, hand, build, outside)
 
 
 async def test_one_that_hides_a_failure_of_a_statement_wrote_nothing(store, outside):  # proves: FX-6
@@ -308,12 +313,7 @@ async def test_what_it_writes_when_it_has_ended_the_transaction_is_refused(store
         return hand.step()
 
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)  # asyncpg tells it of a reset in a transaction
-    with pytest.raises(Refused) as refused:
-        await store.transact(build, limit_ms=LIMIT_MS)
-    assert refused.value.code == "transact.ended"
-    assert await invoices(outside) == []
-    await transact(store, Hand(store, (await read_stored(store, hand.row.run_key)).row).step())
-    assert await invoices(outside) == [1]
+    await is_refused_as_ended(store, hand, build, outside)
 
 
 async def test_what_was_refused_after_its_end_is_told_by_that(store, outside):  # proves: FX-6
