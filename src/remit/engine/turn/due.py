@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from remit.engine.turn import replay
 from remit.engine.turn.halt import Again
 from remit.engine.turn.parking import HOPS, STILL_SECONDS
+from remit.engine.turn.underway import Underway
 from remit.engine.turn.unheard import parked_unheard, unheard_answers, unheard_of
 from remit.engine.turn.wish import Wish
 
@@ -54,10 +55,14 @@ async def until_seen(attempt: Attempt) -> None:
 
 async def until_told(attempt: Attempt) -> None:
     """Let calls that were cancelled just now say so: a task hears of that when it has its next turn."""
-    for _ in range(HOPS):
-        if attempt.let_go or not (attempt.in_flight or unheard_answers(attempt.boundary, attempt.awaited)):
-            break
-        await asyncio.sleep(0)
+    underway, loop = Underway(), asyncio.get_running_loop()
+    while True:
+        for _ in range(HOPS):
+            if attempt.let_go or not (attempt.in_flight or unheard_answers(attempt.boundary, attempt.awaited)):
+                return
+            await asyncio.sleep(0)
+        if underway.is_over(loop):
+            return
 
 
 def check_heard(attempt: Attempt, then: str) -> None:

@@ -32,14 +32,15 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from remit.engine.turn.aside import is_aside
+from remit.engine.turn.parking import HOPS
 from remit.engine.turn.race import has_lost
+from remit.engine.turn.underway import Underway
 from remit.facts.kinds import RaceWon
 from remit.facts.view import Recorded
 
 STILL_SECONDS = 0.05  # a flow waits only for its calls, so a moment without a call is standing still
 STILL_SECONDS_OF_TASKS = 5.0  # before a refusal, where only tasks that the flow made wait in calls
 _HOPS = 3
-_HOPS_TO_END = 12  # a cancellation takes two turns of the loop for each task within a task
 
 T = TypeVar("T")
 
@@ -237,11 +238,11 @@ class Replay:
         """New calls may begin once the last outcome is where it was asked for, and what it cancels is cancelled."""
         if not (self.left or self._given or self._held or self._is_ending):
             self._is_ending = True
-            self._end(asyncio.get_running_loop(), _HOPS_TO_END)
+            self._end(asyncio.get_running_loop(), HOPS, Underway())
 
-    def _end(self, loop: asyncio.AbstractEventLoop, hops: int) -> None:
-        if hops:
-            loop.call_soon(self._end, loop, hops - 1)
+    def _end(self, loop: asyncio.AbstractEventLoop, hops: int, underway: Underway) -> None:
+        if hops or not underway.is_over(loop):
+            loop.call_soon(self._end, loop, (hops or HOPS) - 1, underway)
             return
         self.is_over = True
         for waiting in self._waiting.values():
