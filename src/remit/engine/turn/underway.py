@@ -8,6 +8,7 @@ waits may stand in waits to any depth; that no further task was cancelled in suc
 from __future__ import annotations
 
 import asyncio
+from weakref import WeakKeyDictionary
 
 ROUNDS_MAX = 100  # others of this process may cancel something all the time
 
@@ -23,9 +24,21 @@ class Underway:
 
     def is_over(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether no task was cancelled since it was asked last that was not by then."""
-        cancelled = {id(task) for task in asyncio.all_tasks(loop) if task.cancelling()}
+        cancelled = _cancelled(loop)
         self._rounds += 1
         if cancelled <= self._known or self._rounds == ROUNDS_MAX:
             return True
         self._known |= cancelled
         return False
+
+
+def _cancelled(loop: asyncio.AbstractEventLoop) -> frozenset[int]:
+    """Tasks that were cancelled and go on, looked up once in a turn of the loop: many effects ask in the same one."""
+    found = _found.get(loop)
+    if found is None:
+        found = _found[loop] = frozenset(id(task) for task in asyncio.all_tasks(loop) if task.cancelling())
+        loop.call_soon(_found.pop, loop, None)
+    return found
+
+
+_found: WeakKeyDictionary[asyncio.AbstractEventLoop, frozenset[int]] = WeakKeyDictionary()
