@@ -46,7 +46,7 @@ def type_said(info: shape.Type) -> str:
     if isinstance(info, shape.UnionType):
         (inner,) = (member for member in info.types if not isinstance(member, shape.NoneType))
         return f"{type_said(inner)} or null"
-    if isinstance(info, shape.ListType):
+    if isinstance(info, shape.ListType | shape.VarTupleType):
         return f"list of {type_said(info.item_type)}"
     if isinstance(info, shape.DictType):
         return f"map of {type_said(info.value_type)}"
@@ -77,7 +77,7 @@ def parts_of(type_: type, found: list[type]) -> list[type]:
                 parts_of(info.cls, found)
             elif isinstance(info, shape.UnionType):
                 waiting += reversed(info.types)
-            elif isinstance(info, shape.ListType):
+            elif isinstance(info, shape.ListType | shape.VarTupleType):
                 waiting.append(info.item_type)
             elif isinstance(info, shape.DictType):
                 waiting.append(info.value_type)

@@ -184,7 +184,7 @@ class Purchase:
             item=item,
             key=crossing.key,
             request=crossing.bound.request,
-            reserved=[kinds.Reservation(amount=limit.amount or 0, scope=limit.scope) for limit in shared],
+            reserved=tuple(kinds.Reservation(amount=limit.amount or 0, scope=limit.scope) for limit in shared),
         )
         self.w.add(judged, name=crossing.name)
         return self.w.add(intended, name=crossing.name, value=request, salt=SALT)

@@ -8,7 +8,7 @@ leave a journal that folds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -326,8 +326,10 @@ def _businesses(doubt: EffectView | None, fact: EffectIntended) -> tuple[str, ..
     return held if fact.business in ("", *held) else (*held, fact.business)
 
 
-def _most(held: Sequence[Reservation], taken: Sequence[Reservation]) -> tuple[Reservation, ...]:
+def _most(held: tuple[Reservation, ...], taken: tuple[Reservation, ...]) -> tuple[Reservation, ...]:
     """Of each scope the larger: one that is sent again under its key is one payment, whichever sending lands."""
+    if not held and len(taken) < 2:
+        return taken
     most = {each.scope: each for each in held}
     for each in taken:
         if each.scope not in most or most[each.scope].amount < each.amount:

@@ -109,7 +109,7 @@ class EffectIntended(Fact, frozen=True, kw_only=True):
     item: str = ""  # hash of the posted decision
     key: str  # idempotency key that the outside world is given
     request: str  # salted digest of the request bytes: the header's `value`
-    reserved: list[Reservation] = []
+    reserved: tuple[Reservation, ...] = ()
 
 
 class ValueLost(Fact, frozen=True, kw_only=True):

@@ -53,7 +53,7 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
             decided = await cross(turn, wish)
         except asyncio.CancelledError:
             if wish.is_committed and not has_lost():
-                attempt.let_go.add(name)  # its answer is recorded, and the flow did not hear it
+                attempt.let_go |= {name}  # its answer is recorded, and the flow did not hear it
             raise
         assert isinstance(decided, Decided)
         return _yes(decided)

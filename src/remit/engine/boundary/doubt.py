@@ -54,7 +54,7 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     if not _is_same_other_side(effect, view):
         why = "the code talks to another connector or version since, which can't know of it"
     elif is_asked:
-        wish.probed.add(view.intention)
+        wish.probed |= {view.intention}
         if attempt.boundary.effects[wish.name].settled is not None:
             return False
         if why == _NOT_LANDED and effect.sink == "dedupes" and _may_send_again(turn, wish):

@@ -94,19 +94,19 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             turn.attempt.parking.outlive(task)
             turn.attempt.parking.wake()  # where it waits, the flow does not wait with it any more
             if not has_lost():
-                turn.attempt.let_go.add(wish.name)
+                turn.attempt.let_go |= {wish.name}
                 if wish.name not in turn.attempt.boundary.in_doubt:
                     task.add_done_callback(partial(_never_begun, turn, wish))
         elif not task.cancelled() and not has_lost():
             # It was over in the very moment in which it was given up, and the flow goes on as if it were not.
-            turn.attempt.let_go.add(wish.name)
+            turn.attempt.let_go |= {wish.name}
         raise
 
 
 def _never_begun(turn: Turn, wish: Wish, task: asyncio.Task[Any]) -> None:
     """What was given up before its intention was on the disk: nothing of it is outside, and nobody waits for it."""
     if task.cancelled() and not wish.is_committed:
-        turn.attempt.let_go.discard(wish.name)
+        turn.attempt.let_go -= {wish.name}
 
 
 def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: RestsOn, view: EffectView) -> None:
@@ -175,7 +175,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
         settled, value = told
         attempt.parking.wake()
         if settled.state == "did_not_happen":
-            attempt.failed.add(wish.name)
+            attempt.failed |= {wish.name}
         return outcome_of(turn, effect, wish.name, settled, value)
 
 

@@ -163,12 +163,12 @@ def _reserves(effect: EffectView, scope: str) -> bool:
     return any(taken.scope == scope for taken in effect.reserved)
 
 
-def reservations(question: Question) -> list[Reservation]:
+def reservations(question: Question) -> tuple[Reservation, ...]:
     """What the intention takes of ceilings that others share; of one scope once, whoever set a ceiling over it."""
     taken = {
         limit.scope: limit.amount for limit in question.ceilings if limit.per != "effect" and limit.amount is not None
     }
-    return [Reservation(amount=amount, scope=scope) for scope, amount in sorted(taken.items())]
+    return tuple([Reservation(amount=amount, scope=scope) for scope, amount in sorted(taken.items())])
 
 
 def is_shared(scope: str) -> bool:

@@ -97,7 +97,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
     assert view.settled is not None
     attempt.parking.wake()
     if view.state == "did_not_happen":
-        attempt.failed.add(wish.name)
+        attempt.failed |= {wish.name}
     return outcome_of(turn, effect, wish.name, view.settled, view.outcome)
 
 

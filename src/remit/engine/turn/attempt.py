@@ -25,7 +25,7 @@ from remit.engine.turn.exits import note_handlers
 from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost, come_to, has_lost
-from remit.engine.turn.replay import Replay
+from remit.engine.turn.replay import NO_NAMES, Replay
 from remit.engine.turn.unbegun import Unbegun
 from remit.engine.turn.unheard import parked_unheard, unheard_of
 from remit.engine.turn.wish import Wish
@@ -93,7 +93,7 @@ class Attempt:
         self.times_too_late = 0  # calls that came after that
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
         self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
-        self.let_go: set[str] = set()  # what is under way, or over, that the flow gave up, other than by losing a race
+        self.let_go = NO_NAMES  # what is under way, or over, that the flow gave up, other than by losing a race
         self.awaited: dict[str, bytes] = {}  # calls of the boundary that the flow waits for, with the request of each
         self.given_up: dict[str, bytes] = {}  # those that it gave up, other than by losing a race
         calls = view.calls.values()
@@ -103,7 +103,7 @@ class Attempt:
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.tells_death = False  # its first entry says who is dead, and is written whatever else it finds
         self.has_opened = False  # the run was opened for this turn, by whoever has its outcome from it
-        self.failed = {c.name for c in calls if c.may_run_again}
+        self.failed = frozenset([c.name for c in calls if c.may_run_again])
         self.ridden = {c.name: c for c in calls if c.is_ridden}
         self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, main=main)
         self.parking = Parking(self.halt, self.lost)
@@ -148,7 +148,7 @@ class Attempt:
         if effect is None or effect.state == "did_not_happen" or name in self.view.calls:
             return  # nothing is to be heard of it, or the replay tells
         if not has_lost():
-            self.let_go.add(name)
+            self.let_go |= {name}
         if effect.settled is None:  # and not as a person said, in this very turn
             begin(effect)
 

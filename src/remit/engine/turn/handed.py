@@ -68,9 +68,9 @@ class Handed:
                 call._give_up(is_told=True)
             elif call in self._attempt.view.calls:
                 if call not in self._attempt.replay.unheard:
-                    self._attempt.replay.unheard.append(call)
+                    self._attempt.replay.unheard += (call,)
             elif self._may_have_happened(call) or (is_over and self._is_answered(call, task)):
-                self._attempt.let_go.add(call)
+                self._attempt.let_go |= {call}
 
     def _may_have_happened(self, call: str) -> bool:
         effect = self._attempt.boundary.effects.get(call)

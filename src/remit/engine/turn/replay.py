@@ -41,6 +41,7 @@ from remit.facts.view import Recorded
 STILL_SECONDS = 0.05  # a flow waits only for its calls, so a moment without a call is standing still
 STILL_SECONDS_OF_TASKS = 5.0  # before a refusal, where only tasks that the flow made wait in calls
 _HOPS = 3
+NO_NAMES: frozenset[str] = frozenset()  # a turn's sets are mostly empty, and one that is a value costs it nothing
 
 T = TypeVar("T")
 
@@ -86,16 +87,16 @@ class Replay:
         *,
         main: asyncio.Task[Any] | None = None,
     ) -> None:
-        self._order, self._unasked = list(recorded), unasked
+        self._order, self._unasked = tuple(recorded), unasked
         self._left = {r.name: r for r in self._order}
         self._at = 0  # the oldest that was not delivered
-        self._optional: set[str] = set()  # may be asked for, and need not be
-        self._passed: set[str] = set()  # of these, whose turn is over: delivered as soon as they are asked for
+        self._optional = NO_NAMES  # may be asked for, and need not be
+        self._passed = NO_NAMES  # of these, whose turn is over: delivered as soon as they are asked for
         self._asked: dict[str, asyncio.Future[Recorded]] = {}
         self._waiting: dict[str, asyncio.Future[None]] = {}
         self._main = main
         self._blocked = 0  # calls that wait here and keep the whole flow waiting
-        self._given: set[str] = set()  # handed out to calls that did not have their turn of the loop since
+        self._given = NO_NAMES  # handed out to calls that did not have their turn of the loop since
         self._held = 0  # by whom nothing new may begin yet
         self._moves = 0
         self._is_armed, self._still_from = False, 0.0
@@ -103,7 +104,7 @@ class Replay:
         self._on_mismatch = on_mismatch
         self._signal: BaseException | None = None  # what every call that waits is told, once this was stopped
         self.is_over = not self._order
-        self.unheard: list[str] = []  # recorded calls that were given up, and not for a race, before they heard
+        self.unheard: tuple[str, ...] = ()  # recorded calls that were given up, and not for a race, before they heard
 
     @property
     def left(self) -> tuple[str, ...]:
@@ -125,12 +126,12 @@ class Replay:
             return await self._wait(self._asked, name, is_whole=self.is_whole())
         except asyncio.CancelledError:
             if not has_lost():
-                self.unheard.append(name)  # also where it was handed out in this very moment
+                self.unheard += (name,)  # also where it was handed out in this very moment
             raise
         finally:
             if name in self._left:
                 self._deliver(recorded)  # it was cancelled while it waited, so the code did ask for it
-            self._given.discard(name)
+            self._given -= {name}
             self._end_when_all_received()
 
     def come_to(self, name: str) -> None:
@@ -213,7 +214,7 @@ class Replay:
                     self._give(asked, following)
                     self._count(following)
                 elif following.name in self._optional:
-                    self._passed.add(following.name)
+                    self._passed |= {following.name}
                 else:
                     return
             self._at += 1
@@ -228,10 +229,10 @@ class Replay:
         if isinstance(recorded.fact, RaceWon):
             for name in recorded.fact.beside:
                 if name in self._left and self._left[name].seq > recorded.seq:
-                    self._optional.add(name)
+                    self._optional |= {name}
 
     def _give(self, asked: asyncio.Future[Recorded], recorded: Recorded) -> None:
-        self._given.add(recorded.name)
+        self._given |= {recorded.name}
         asked.set_result(recorded)
 
     def _end_when_all_received(self) -> None:

@@ -111,7 +111,7 @@ async def fail(attempt: Attempt, name: str, exc: BaseException, took: int) -> St
     error = StepError(run=attempt.run_id, name=name, error_type=type_name(exc), detail=text_of(exc))
     body_ = write(StepFailed(error=error.error_type, took=took))
     await attempt.append("StepFailed", body_, name=name, value=detail(error.detail))
-    attempt.failed.add(name)
+    attempt.failed |= {name}
     return error
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from remit.engine.declared.outward import Outward
@@ -72,7 +72,7 @@ class Wish:
     is_sent_again: bool = False
     is_committed: bool = False
     is_let_go: bool = False  # the flow waits for it no more: its doubt is ended, and nothing is begun
-    probed: set[str] = field(default_factory=set)  # intentions that were asked about in this attempt
+    probed: frozenset[str] = frozenset()  # intentions that were asked about in this attempt
     calls: int = 0  # in this attempt
     times_sent_again: int = 0
     doubt: BaseException | None = None  # what its last call raised

@@ -97,7 +97,7 @@ class JournalWriter:
         self._handed = 0  # units without conditions that the store was given and has not written yet
         self._all_written: asyncio.Future[None] | None = None  # done when there are none, for whoever waits for that
         self.alone: asyncio.Future[None] | None = None  # a unit with conditions is under way; done when it is over
-        self.given_back: list[FreeKey | Unreserve] = []
+        self.given_back: tuple[FreeKey | Unreserve, ...] = ()
         self.has_written = False
         self.last_at = last_at  # the latest time that an entry states, microseconds UTC
 
@@ -216,7 +216,7 @@ class JournalWriter:
 
     def pretend(self, drafts: Sequence[Draft], conditions: Conditions) -> None:
         """Let the boundary hear of entries as if they were written. Only where nothing is."""
-        self.given_back += (mark for mark in conditions.marks if isinstance(mark, FreeKey | Unreserve))
+        self.given_back += tuple([mark for mark in conditions.marks if isinstance(mark, FreeKey | Unreserve)])
         self._written(drafts, self._unit(self._pen.copy(), drafts, None, _NO_CONDITIONS).entries)
 
     async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
