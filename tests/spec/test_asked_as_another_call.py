@@ -181,6 +181,45 @@ async def test_a_call_that_was_done_is_told_as_done_whoever_let_it_pass(is_given
         assert second.elsewhere.became == ("void" if is_given_back else "ok")
 
 
+async def test_a_call_that_was_done_with_other_words_is_told_as_done():  # proves: APR-5, APR-10
+    """Its yes was void, and it passed without one in words that make no other matter of it."""
+    sent, note = list[Any](), ["printed at nine"]
+
+    @remit.effect
+    async def pay(order: dict[str, Any], *, key: str) -> str:
+        sent.append(order)
+        return "paid"
+
+    @remit.step
+    async def enter() -> None:
+        await rt.set_policy(asking("3"), by="user:root")
+        raise OSError("the books are busy")
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"pay": remit.Rule()}))
+    async def settle(run: remit.Run) -> None:
+        for _ in range(2):
+            await run.effect(pay, {"amount": 1, "note": note[0]})
+            with suppress(remit.StepError):
+                await run.step(enter)
+
+    def asking(version: str) -> dict[str, Any]:
+        rule = {"roles": ["director"], "within": "24h", "immaterial": ["note"]}
+        return {"version": version, "approvals": {"pay": rule}}
+
+    async with remit.open("memory:") as rt:
+        await staffed(rt)
+        await rt.set_policy(asking("1"), by="user:root")
+        await rt.run(settle, id="r")
+        await answer(rt, "approve", by=DORA)
+        await rt.set_policy({"version": "2"}, by="user:root")
+        note[0] = "printed at ten"
+        await rt.run(settle, id="r")
+        second = await asked(rt)
+        assert (second.call, len(sent)) == ("pay#2", 1)
+        assert second.elsewhere is not None and second.elsewhere.is_made
+        assert (second.elsewhere.became, second.elsewhere.call_state) == ("void", "ok")
+
+
 async def test_a_yes_from_a_page_that_told_nothing_of_another_answer_is_not_taken():  # proves: APR-1, APR-5
     sent = list[str]()
 

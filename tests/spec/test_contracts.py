@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -11,7 +13,8 @@ import pytest
 import remit
 from remit import Approval, Ceiling, Contract, Rule
 from remit.authority.contract import digest
-from remit.authority.named import qualified_name
+from remit.authority.named import function_text, qualified_name
+from remit.authority.policy import policy_from
 from remit.authority.written import contract_from_toml
 from remit.facts.rules import ApprovalPin, CeilingPin, ContractPin, RulePin
 
@@ -94,6 +97,86 @@ def test_the_digest_follows_every_rule_and_not_the_order_in_which_it_was_written
         contract(a=Rule(still_wanted=is_wanted)),
     ]
     assert len({digest(each.pin()) for each in others}) == len(others)
+
+
+class Word(str, enum.Enum):  # noqa: UP042 (a StrEnum prints as its text)
+    """Prints as "Word.GBP", and is the text "GBP" wherever it is compared."""
+
+    GBP, DAY, AMOUNT, PAY, QUOTE, NOTE, DIRECTOR = "GBP", "day", "amount", "pay", "quote", "note", "director"
+    V1, MEDIUM, FREE = "1", "medium", "free"
+
+
+def kinds_in(fact: Any) -> set[type]:
+    """Types of all that a fact holds, of its keys as well."""
+    if isinstance(fact, msgspec.Struct):
+        return set().union(*(kinds_in(getattr(fact, name)) for name in fact.__struct_fields__))
+    if isinstance(fact, dict):
+        return set().union(*map(kinds_in, fact), *map(kinds_in, fact.values()))
+    return set().union(*map(kinds_in, fact)) if isinstance(fact, list | tuple) else {type(fact)}
+
+
+def test_a_member_of_an_enum_is_the_text_that_it_is_wherever_a_rule_takes_text():  # proves: GATE-12, FX-10
+    """What counts together is named by text: a ceiling in "Word.GBP" would count in a drawer of its own."""
+    yes = Approval({Word.DIRECTOR}, HOUR, immaterial={Word.NOTE})
+    bound = Ceiling(Word.AMOUNT, max=5, currency=Word.GBP, per=Word.DAY)  # type: ignore[arg-type]
+    rule = Rule(approval=yes, evidence={Word.QUOTE: HOUR}, ceiling=bound)
+    declared = Contract(
+        version=Word.V1,
+        resume={Word.DIRECTOR},
+        risk=Word.MEDIUM,  # type: ignore[arg-type]
+        effects={Word.PAY: rule},
+        others=Word.FREE,  # type: ignore[arg-type]
+    )
+    assert kinds_in(declared.pin()) <= {str, int, bool, type(None)}
+    ceiling = {"max": 5, "currency": Word.GBP, "per": Word.DAY}
+    for ceilings in ({Word.PAY: {Word.AMOUNT: ceiling}}, {"pay.amount": ceiling}):
+        policy = policy_from(
+            {
+                "version": Word.V1,
+                "ceilings": ceilings,
+                "forbid": [Word.PAY],
+                "windows": {Word.MEDIUM: HOUR},
+                "evidence": {Word.QUOTE: HOUR},
+                "approvals": {Word.PAY: {"roles": [Word.DIRECTOR], "within": "1h", "immaterial": [Word.NOTE]}},
+            }
+        )
+        assert kinds_in(policy) <= {str, int, bool, type(None)}
+        assert list(policy.ceilings) == ["pay"] and policy.ceilings["pay"] == list(
+            declared.pin().effects["pay"].ceilings
+        )
+
+
+def above(limit: int, order: Any) -> bool:
+    return bool(order["amount"] > limit)
+
+
+def abroad(home: str, order: Any) -> bool:
+    return bool(order["country"] != home)
+
+
+def logged(function: Any) -> Any:
+    def asked(order: Any) -> Any:
+        return function(order)
+
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(partial(above, 1_000), partial(abroad, "GB")), (logged(is_large), logged(is_wanted))],
+    ids=["partial", "decorated"],
+)
+def test_predicates_made_of_two_functions_are_two(one: Any, other: Any):  # proves: GATE-2
+    """A predicate of before that is gone is demanded without asking: another one must not pass for it."""
+    for use, first, second in (
+        ("when", Rule(approval=Approval({"x"}, HOUR, when=one)), Rule(approval=Approval({"x"}, HOUR, when=other))),
+        ("still_wanted", Rule(still_wanted=one), Rule(still_wanted=other)),
+    ):
+        pin = first.pin()
+        name = pin.approval.predicate if pin.approval is not None else pin.wanted
+        assert name == function_text(one)
+        assert first.predicate(name, use) is one  # type: ignore[arg-type]
+        assert second.predicate(name, use) is None  # type: ignore[arg-type]
 
 
 def test_predicates_stay_functions_and_are_found_by_the_name_that_the_pin_has():

@@ -215,6 +215,9 @@ def test_what_is_shown_has_one_digest_and_any_other_thing_has_another():  # prov
         ("5\u20e0", "U+20E0", "mark"),
         ("P\u0430t", "U+0430", "look-alike"),
         ("\u0391cme", "U+0391", "look-alike"),
+        ("\u15c5cme", "U+15C5", "look-alike"),  # Canadian syllabics
+        ("\u2d54cme", "U+2D54", "look-alike"),  # Tifinagh
+        ("\U00010300cme", "U+10300", "look-alike"),  # Old Italic
         ("\uff21cme", "U+FF21", "look-alike"),
         ("\U0001d400cme", "U+1D400", "look-alike"),
         ("\u212aent", "U+212A", "look-alike"),

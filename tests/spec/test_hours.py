@@ -99,6 +99,34 @@ async def test_whatever_this_process_wrote_expires_what_was_over_by_then(
         assert (outcome.status, len(office.sent)) == (("completed", 1) if wrote == "nothing" else ("waiting", 0))
 
 
+@pytest.mark.parametrize("first", ["show", "resume", "effects", "resolve", "check", "why"])
+async def test_a_date_that_a_wrong_clock_wrote_is_its_own_run_s_matter_whatever_is_read_first(
+    first: str, database: Storage
+):  # proves: GATE-4, APR-2, FX-10
+    """The next process would count today's ceiling on that later day, and open runs dated on it."""
+    till, later = Till(), 3 * DAY
+    async with database.open() as rt:
+        await staffed(rt)
+        assert (await rt.run(daily(till), id="today")).value == 90
+    async with database.open() as rt:
+        rt._ready().clock._is_given = True  # the store's clock is as wrong, as it is on the file's own machine
+        wrong(rt, later)
+        till.next(LOST)
+        await rt.run(paying(till.effect()), id="wrong")
+    async with database.open() as rt:
+        if first == "resolve":
+            await rt.resolve("wrong", "pay", "did_not_happen", by=DORA, evidence="the till is empty")
+        elif first == "effects":
+            await rt.effects(in_doubt=True)
+        elif first in ("resume", "check"):
+            await getattr(rt, first)("wrong", paying(till.effect()))
+        else:
+            await getattr(rt, first)("wrong")
+        assert (await rt.run(daily(till), id="again")).code == "ceiling_exceeded"
+        opened = (await rt.show("again")).view.opened_at
+        assert opened < SystemClock().now() + JUMP_US
+
+
 async def test_a_worker_behind_the_store_takes_no_expired_yes(database: Storage):  # proves: GATE-4, APR-6
     office = Office(remit.Rule(approval=remit.Approval({"director"}, timedelta(hours=2))))
     async with database.open() as rt:

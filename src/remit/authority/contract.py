@@ -21,7 +21,7 @@ from remit.authority.roles import role_fault
 from remit.authority.rule import Predicate, Rule, Use
 from remit.canonical import encode
 from remit.errors import DeclarationRefused, IdRefused
-from remit.facts.names import check_effect_name, check_id
+from remit.facts.names import check_effect_name, check_id, plain
 from remit.facts.rules import ContractPin
 
 Risk = Literal["low", "medium", "high"]
@@ -64,7 +64,7 @@ class Contract:
 
     def __post_init__(self) -> None:
         try:
-            check_id(self.version, "version")
+            version = check_id(self.version, "version")
         except IdRefused as refusal:
             raise _refused("version", f"it needs a version, as text ({refusal.message.partition(';')[0]})") from None
         if self.risk not in list(WINDOWS):  # compared, not hashed: it may be anything
@@ -78,6 +78,9 @@ class Contract:
             raise _refused("window", f"a window of {self.window} is longer than {WINDOW_MAX.days} days")
         if self.others not in (None, *get_args(Others)):
             raise _refused("others", f'`others` is "free" or "refused", not {self.others!r}')
+        texts = {"version": version, "risk": plain(self.risk), "others": self.others and plain(self.others)}
+        for name, text in texts.items():
+            object.__setattr__(self, name, text)
         object.__setattr__(self, "effects", MappingProxyType(self._checked_effects()))
 
     def _checked_effects(self) -> dict[str, Rule]:
@@ -93,7 +96,7 @@ class Contract:
             if rule.approval is not None and rule.approval.within // MICROSECOND > self.window_us:
                 within, window = rule.approval.within, timedelta(microseconds=self.window_us)
                 raise _refused("approval", f"{name!r} asks for {within}, and a run is over after {window}")
-        return dict(self.effects)
+        return {plain(name): rule for name, rule in self.effects.items()}
 
     @property
     def roles(self) -> list[str]:

@@ -34,6 +34,8 @@ def qualified_name(function: object) -> str:
 def function_text(function: object, told: set[int] | None = None) -> str:
     """Which function it is: its name, and behind a local one those of the functions and classes that it captured.
 
+    "" for None.
+
     So what one decorator makes of two functions is two. What was captured besides, as a side's address, is not told.
 
     told: functions whose captures stand in it already, by identity.

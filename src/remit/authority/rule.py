@@ -5,7 +5,7 @@
     Rule       both of these, evidence that it must rest on, and whether it is still wanted
 
 A rule is declared in code and pinned as facts. Its predicates are the user's own functions: the
-pin has their qualified names, and what they say enters a judgement as a fact.
+pin has their names, and what they say enters a judgement as a fact.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
 from remit.authority.durations import MICROSECOND
-from remit.authority.named import qualified_name, takes
+from remit.authority.named import function_text, takes
 from remit.authority.roles import role_fault
 from remit.canonical import INTEGER_MAX
 from remit.errors import DeclarationRefused, IdRefused, NotBuilt
-from remit.facts.names import check_id
+from remit.facts.names import check_id, plain
 from remit.facts.rules import ApprovalPin, CeilingPin, Period, RulePin
 
 Predicate = Callable[[Any], bool] | Callable[[Any], Awaitable[bool]]
@@ -86,7 +86,7 @@ class Approval:
         return ApprovalPin(
             alone=self.alone,
             immaterial=list(self.immaterial),
-            predicate=qualified_name(self.when),
+            predicate=function_text(self.when),
             roles=list(self.roles),
             within=self.within // MICROSECOND,
         )
@@ -116,6 +116,8 @@ class Ceiling:
             raise _ceiling(fault)
         if fault := bound_fault(self.max, self.currency, self.per):
             raise _ceiling(f"{self.field!r}: {fault}")
+        for name in ("field", "currency", "per"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     def pin(self) -> CeilingPin:
         """The ceiling as facts."""
@@ -173,9 +175,9 @@ class Rule:
         return cast("Mapping[str, timedelta | None]", self.evidence)  # made one above
 
     def predicate(self, name: str, use: Use) -> Predicate | None:
-        """`when` or `still_wanted`, where the pin has it by this qualified name. Two lambdas may share a name."""
+        """`when` or `still_wanted`, where the pin has it by this name. Two lambdas may share a name."""
         found = self.still_wanted if use == "still_wanted" else self.approval.when if self.approval else None
-        return found if found is not None and qualified_name(found) == name else None
+        return found if found is not None and function_text(found) == name else None
 
     def pin(self) -> RulePin:
         """The rule as facts. The order in which its ceilings were declared means nothing, so they are sorted."""
@@ -185,7 +187,7 @@ class Rule:
             ceilings=sorted(pins, key=lambda pin: (pin.field, pin.per, pin.currency, pin.max)),
             evidence=list(self.evidence),
             fresh_for={name: longest // MICROSECOND for name, longest in self.longest.items() if longest is not None},
-            wanted=qualified_name(self.still_wanted),
+            wanted=function_text(self.still_wanted),
         )
 
 
@@ -247,7 +249,7 @@ def several_names(part: str, field: str, given: object) -> tuple[str, ...]:
         raise refused(part, f"`{field}` is several names, not {type(given).__name__}", code=code)
     if wrong := [each for each in given if not isinstance(each, str)]:
         raise refused(part, f"`{field}` has {wrong[0]!a}, which is no text", code=code)
-    return tuple(sorted({str.__str__(each) for each in given}))
+    return tuple(sorted({plain(each) for each in given}))
 
 
 def _approval(what: str) -> DeclarationRefused:

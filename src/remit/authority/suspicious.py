@@ -19,8 +19,41 @@ Trick = Literal["direction", "invisible", "tag", "control", "space", "digit", "l
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _ALLOWED_CONTROLS = frozenset("\t\n")
 _WORD = re.compile(r"[^\W\d_]+")
-# Scripts that have letters of the very shape of Latin ones.
-_CONFUSABLE = frozenset({"LATIN", "CYRILLIC", "GREEK", "COPTIC", "ARMENIAN", "CHEROKEE", "LISU", "DESERET"})
+# Scripts that have letters of the very shape of Latin ones, by the first word of their letters' names, and that nobody
+# writes into a Latin word: those that are written without blanks are not among them.
+_CONFUSABLE = frozenset(
+    [
+        "LATIN",
+        "CYRILLIC",
+        "GREEK",
+        "COPTIC",
+        "ARMENIAN",
+        "CHEROKEE",
+        "LISU",
+        "DESERET",
+        "CANADIAN",
+        "TIFINAGH",
+        "OLD",
+        "RUNIC",
+        "GOTHIC",
+        "GEORGIAN",
+        "OSAGE",
+        "LYDIAN",
+        "LYCIAN",
+        "CARIAN",
+        "ELBASAN",
+        "CAUCASIAN",
+        "OSMANYA",
+        "WARANG",
+        "MEDEFAIDRIN",
+        "VITHKUQI",
+        "VAI",
+        "MIAO",
+        "NKO",
+        "HEBREW",
+        "ARABIC",
+    ]
+)
 # Letters of other scripts that are drawn like a Latin one: a word of these alone can pass for a Latin word.
 _TWINS = frozenset(
     "аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԌԚԜ"  # Cyrillic

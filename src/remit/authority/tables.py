@@ -9,14 +9,14 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from remit.authority.durations import MICROSECOND, duration_us
 from remit.authority.roles import role_fault
 from remit.authority.rule import bound_fault, path_fault
 from remit.errors import IdRefused
-from remit.facts.names import check_effect_name, check_id
-from remit.facts.rules import ApprovalPin, CeilingPin
+from remit.facts.names import check_effect_name, check_id, plain
+from remit.facts.rules import ApprovalPin, CeilingPin, Period
 
 
 class Fault(Exception):
@@ -46,7 +46,7 @@ def table(value: object, place: str, keys: tuple[str, ...] = ()) -> Mapping[str,
             raise Fault(place, f"the key {key!a} is no text")
         if keys and key not in keys:
             raise Fault(within(place, key), f"nobody knows this key; there are {', '.join(keys)}")
-    return value
+    return {plain(key): held for key, held in value.items()}
 
 
 def within(place: str, key: str) -> str:
@@ -58,7 +58,7 @@ def within(place: str, key: str) -> str:
 def text(value: object, place: str) -> str:
     if not isinstance(value, str) or not value:
         raise Fault(place, f"it is text, not {_kind(value)}")
-    return str.__str__(value)
+    return plain(value)
 
 
 def flag(value: object, place: str) -> bool:
@@ -130,7 +130,7 @@ def ceiling(value: object, field: str, place: str) -> CeilingPin:
     currency, per = given.get("currency", ""), given.get("per", "effect")
     if fault := bound_fault(given.get("max"), currency, per):
         raise Fault(place, fault)
-    return CeilingPin(currency=currency, field=field, max=given["max"], per=per)
+    return CeilingPin(currency=plain(currency), field=plain(field), max=given["max"], per=cast("Period", plain(per)))
 
 
 def _kind(value: object) -> str:

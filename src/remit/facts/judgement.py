@@ -159,7 +159,7 @@ class Question(Fact, frozen=True, kw_only=True):
     unnamed: bool = False  # the code's contract refuses effects that no rule names, and this is one
     unwanted_by: str = ""  # why `still_wanted` could not say: the name of its error, or of the type of its answer
     wanted: Literal["", "yes", "no", "unknown"] = ""  # what `still_wanted` says; "" where nobody is asked
-    wanted_lost: str = ""  # qualified name of the one that the run was opened with, where the code no longer has it
+    wanted_lost: str = ""  # which one the run was opened with, in words, where the code no longer has it
     window_end: Integer  # microseconds UTC, as policy caps it today
 
 

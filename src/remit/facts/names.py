@@ -134,4 +134,13 @@ def _check_form(text: object, what: str) -> str:
         raise IdRefused(f"The {what} has {len(text)} characters; nothing was done.")
     if text.startswith(RESERVED_PREFIX):
         raise IdRefused(f"The {what} {text!a} begins with {RESERVED_PREFIX!r}, which is Remit's own; nothing was done.")
-    return str.__str__(text)  # a member of an Enum, or of another class that derives from str, as plain text
+    return plain(text)
+
+
+def plain(text: str) -> str:
+    """A member of an Enum, or of another class that derives from str, as the text that it is: it may print as another.
+
+    >>> plain("GBP")
+    'GBP'
+    """
+    return str.__str__(text)

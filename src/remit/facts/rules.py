@@ -19,7 +19,7 @@ class ApprovalPin(Fact, frozen=True, kw_only=True):
 
     alone: bool = False  # executor and `behalf` may decide themselves
     immaterial: list[str] = []  # fields of the request that a yes does not depend on, in order
-    predicate: str = ""  # qualified name of the function that says whether it is needed; "" means always
+    predicate: str = ""  # which function says whether it is needed, in words; "" means always
     roles: list[str]  # the decider holds one of these; in order
     within: Integer  # microseconds from the asking
 
@@ -40,7 +40,7 @@ class RulePin(Fact, frozen=True, kw_only=True):
     ceilings: list[CeilingPin] = []
     evidence: list[str] = []  # names that it must rest on, in order
     fresh_for: dict[str, Integer] = {}  # by name of those: microseconds from `as_of` that it may be relied on, at most
-    wanted: str = ""  # qualified name of the function that says whether it is still wanted
+    wanted: str = ""  # which function says whether it is still wanted, in words
 
 
 class ContractPin(Fact, frozen=True, kw_only=True):

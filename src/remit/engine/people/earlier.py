@@ -98,7 +98,10 @@ def _came_before(other: AskView, ask: AskView) -> bool:
 
 def _state(view: RunView, ask: AskView) -> EffectState | Literal[""]:
     effect = view.boundary.effects.get(ask.asked.call)
-    return effect.state if effect is not None and (_let_pass(effect, ask) or effect.request == ask.request) else ""
+    if effect is None:
+        return ""
+    is_same = is_same_matter(effect.request, ask.request, ask.asked.bound.immaterial)
+    return effect.state if is_same or _let_pass(effect, ask) else ""
 
 
 def _let_pass(effect: EffectView, ask: AskView) -> bool:

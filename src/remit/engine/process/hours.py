@@ -77,8 +77,11 @@ class Hours:
             self._furthest = self._ahead if self._furthest is None else max(self._furthest, self._ahead)
 
     def note(self, at: int) -> None:
-        """A verified entry states this. One that the store's clock contradicts is its own run's matter."""
-        if at > self._high and (self._ahead is None or at <= elapsed_us() + self._ahead + JUMP_US):
+        """A verified entry states this. One that the store's clock contradicts is its own run's matter.
+
+        Before the store's clock was read, this machine's speaks for it.
+        """
+        if at > self._high and at <= (self._store_now() or self._clock.now()) + JUMP_US:
             self._high = at
 
     def _store_now(self) -> int:
