@@ -91,9 +91,19 @@ class Boundary:
 
     @property
     def unfinished(self) -> dict[str, int]:
-        """Calls to which the flow has to come again, by the seq at which they began: in doubt, or with a question."""
-        asked = {call: ask.seq for call, ask in self._asked_last.items() if ask.stands}
+        """Calls to which the flow has to come again, by the seq at which they began: in doubt, or with a question.
+
+        A yes that was given back waits for its call, and its call for nothing: what failed runs again or is recorded.
+        """
+        asked = {call: ask.seq for call, ask in self._asked_last.items() if ask.stands and not self._is_given_back(ask)}
         return asked | {name: self.effects[name].begun for name in self._in_doubt}
+
+    def _is_given_back(self, ask: AskView) -> bool:
+        """Whether it is the yes to a call that failed since: used by it, and not used up, for nothing happened."""
+        effect = self.effects.get(ask.asked.call)
+        if effect is None or effect.intended.ask != ask.asked.ask or effect.settled is None:
+            return False
+        return effect.settled.state == "did_not_happen" and not effect.settled.goes_on
 
     @property
     def is_awaiting(self) -> bool:
