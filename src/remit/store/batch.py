@@ -193,7 +193,7 @@ class GroupCommit:
         """Flush when the tasks that are ready now have had their turn, so that they share the commit."""
         if self._writing is None and not self._is_scheduled:
             self._is_scheduled = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._flush, context=contextvars.Context())  # it is of all who wait
 
     def _flush(self) -> None:
         self._is_scheduled = False

@@ -21,6 +21,7 @@ from remit.engine.process.salt import draw_salt
 from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import RestsOn, Wish
+from remit.errors import Denied
 from remit.facts.calls import Decided
 from remit.facts.kinds import ApprovalUsed, EffectRefused
 from remit.facts.value import write_own
@@ -50,7 +51,12 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
         wish = Wish(name, None, data, salt, rests_on, (need,), is_whole=attempt.replay.is_whole())
         await attempt.meet(wish)
         try:
-            decided = await cross(turn, wish)
+            try:
+                decided = await cross(turn, wish)
+            except Denied:
+                await attempt.delivery.turn(name)
+                raise
+            await attempt.delivery.turn(name)
         except asyncio.CancelledError:
             if wish.is_committed and not has_lost():
                 attempt.let_go |= {name}  # its answer is recorded, and the flow did not hear it

@@ -210,6 +210,7 @@ class HeardOrVoid:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         attempt, name = self._attempt, self._name
         attempt.awaited.pop(name, None)
+        attempt.delivery.close(name)
         if not isinstance(error, asyncio.CancelledError):
             return
         if not has_lost():

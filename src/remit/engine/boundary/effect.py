@@ -82,6 +82,7 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     task = _begin(turn, wish, go, over)
     try:
         await over  # and not the task: whoever is cancelled here cancels what they wait for
+        await turn.attempt.delivery.turn(wish.name)
         return task.result()
     except asyncio.CancelledError:
         if task.cancelled() and not turn.attempt.is_open:
@@ -159,6 +160,7 @@ async def _go(turn: Turn, wish: Wish) -> Any:
         else:
             wish.check_wanted()
             if view is not None:
+                attempt.delivery.withdraw(wish.name)  # what was drafted was not the last of it
                 attempt.check_open()  # a turn that is over lets finish what it asked outside, and then asks nobody
             await attempt.check_may_begin(wish.name)
             if attempt.unasked:  # its doubt ended here, and it would begin anew

@@ -142,9 +142,11 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
         return settled(data, seal)
 
     wish.is_committed = True
+    attempt.delivery.expect("EffectSettled", wish.name)
     try:
         await attempt.append_within(awaited if effect.is_async else plain, limit_ms=turn.host.lease_ms // 6)
     except Exception as exc:
+        attempt.delivery.withdraw(wish.name)
         if exc in around.raised or _is_its_own_fault(exc):
             return exc
         raise

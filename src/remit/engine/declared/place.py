@@ -10,7 +10,7 @@ started in a step stands in it as long as it runs, and not for ever. So each mar
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
+from contextvars import Context, ContextVar, Token
 from typing import Literal
 
 from remit.errors import CallRefused
@@ -54,6 +54,14 @@ def leave(here: Here) -> None:
     """It is over; from the context in which it was entered."""
     here.is_over = True
     _here.reset(here.token)
+
+
+def flow_of(context: Context | None) -> object:
+    """The turn whose flow the code is that runs in this context; None where it is a body, or no flow's."""
+    here = None if context is None else context.get(_here)
+    while here is not None and here.is_over:
+        here = here.outer
+    return None if here is None else here.turn
 
 
 def begin_work(run: RunName) -> Work:

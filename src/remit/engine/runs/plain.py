@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from remit.engine.runs.run import Run, from_thread
+from remit.engine.runs.run import Run, at_work, from_thread
 from remit.engine.turn.aside import aside
 from remit.engine.turn.caught import come_behind, give
 from remit.engine.turn.closing import AttemptClosed
@@ -27,21 +27,31 @@ T = TypeVar("T")
 class Waits:
     """The calls for which a plain flow waits in its thread, so that they end where the flow is cancelled."""
 
-    __slots__ = ("_is_over", "_own_thread", "_under_way")
+    __slots__ = ("_at_work", "_is_over", "_own_thread", "_under_way")
 
     def __init__(self) -> None:
         self._under_way: set[Future[Any]] = set()
         self._is_over = False
         self._own_thread = 0
+        self._at_work: set[int] = set()
 
     def begin(self, run: Run, loop: asyncio.AbstractEventLoop) -> SyncRun:
         """What the flow is handed, from its thread."""
-        self._own_thread = threading.get_ident()
+        self._own_thread, self._at_work = threading.get_ident(), at_work(run)
         return SyncRun(run, loop, self)
 
     def made_here(self, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         """This call, of the calling thread: the flow waits for it whole, or goes on beside it."""
-        return call if threading.get_ident() == self._own_thread else aside(call)
+        thread = threading.get_ident()
+        self._at_work.discard(thread)
+        made = self._of(thread, call)
+        return made if thread == self._own_thread else aside(made)
+
+    async def _of(self, thread: int, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await call
+        finally:
+            self._at_work.add(thread)
 
     def for_(self, future: Future[T]) -> T:
         """Wait for a call, from the flow's thread. Raises AttemptClosed where nobody waits for the flow any more."""

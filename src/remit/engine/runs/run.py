@@ -272,6 +272,11 @@ class AtOnce(Protocol):
     def __call__(self, make: Callable[[], T], /) -> T: ...
 
 
+def at_work(run: Run) -> set[int]:
+    """Threads of a plain flow that were given something and came to no call since."""
+    return run._attempt.rest.threads
+
+
 def from_thread(run: Run, at_once: AtOnce) -> Run:
     """The same run with the same names, for a flow that is not in the loop."""
     return Run(run._turn, run._names, at_once)

@@ -20,12 +20,14 @@ from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
 from remit.engine.turn.apart import calling_task
 from remit.engine.turn.closing import MISFITS, AttemptClosed
+from remit.engine.turn.delivery import Delivery
 from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
 from remit.engine.turn.exits import note_handlers
 from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost, come_to, has_lost
 from remit.engine.turn.replay import NO_NAMES, Replay
+from remit.engine.turn.rest import Rest
 from remit.engine.turn.unbegun import Unbegun
 from remit.engine.turn.unheard import parked_unheard, unheard_of
 from remit.engine.turn.wish import Wish
@@ -49,6 +51,7 @@ class Attempt:
         "awaited",
         "boundary",
         "closed_by",
+        "delivery",
         "failed",
         "given_up",
         "halted",
@@ -61,6 +64,7 @@ class Attempt:
         "post_head",
         "post_seq",
         "replay",
+        "rest",
         "ridden",
         "run_id",
         "settles_for",
@@ -105,7 +109,10 @@ class Attempt:
         self.has_opened = False  # the run was opened for this turn, by whoever has its outcome from it
         self.failed = frozenset([c.name for c in calls if c.may_run_again])
         self.ridden = {c.name: c for c in calls if c.is_ridden}
-        self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, main=main)
+        self.rest = Rest(self)
+        self.delivery = Delivery(self.rest)
+        self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, self.rest, main=main)
+        self.rest.then = (self.replay.go_on, self.delivery.go_on)
         self.parking = Parking(self.halt, self.lost)
         self.when_over: Callable[[], None] | None = None  # told when calls may not go on any more
 
@@ -123,6 +130,7 @@ class Attempt:
         journal disagree: what was begun outside under that name must not be forgotten.
         """
         come_to(name)
+        self.delivery.open(name, is_beside=self.parking.open > 1 or not self.replay.is_whole())
         if not self.is_open:
             # A flow that swallows even this comes again, maybe for ever: others of this loop have their turn.
             self.times_too_late += 1
@@ -171,7 +179,8 @@ class Attempt:
         await self.check_may_begin(wish.name)
         if self.unasked:
             await until_due(self, wish)
-        if self.in_flight or len(self.awaited) > 1:
+        is_beside = self.in_flight or len(self.awaited) > 1 or not self.rest.is_over
+        if is_beside and wish.name not in self.boundary.in_doubt:  # what is in doubt has begun
             await until_told(self)
         check_heard(self, wish.name)
 
@@ -212,6 +221,7 @@ class Attempt:
         check_not_lost()
         try:
             self.writer.ride(kind, body, name=name, value=value)
+            self.delivery.expect(kind, name)
             await self.writer.append()
         except Exception as exc:
             self.lost(exc)
@@ -223,6 +233,7 @@ class Attempt:
         """
         await self._turn_to_write(is_answer=True)
         self.writer.ride_draft(draft)
+        self.delivery.expect(draft.kind, draft.name)
         try:
             await self.writer.append()
         except Exception as exc:
@@ -242,9 +253,13 @@ class Attempt:
         await self._turn_to_write(is_answer=of == "answer")
         if of == "beginning":
             check_not_lost()  # its side may have lost while it was judged, or waited to be
+        for draft in drafts:
+            self.delivery.expect(draft.kind, draft.name)
         try:
             await self.writer.append_if(drafts, conditions, is_stoppable=is_stoppable)
         except Moved:
+            for draft in drafts:
+                self.delivery.withdraw(draft.name)
             raise
         except Exception as exc:
             self.lost(exc)

@@ -2,7 +2,7 @@
 
 until_due     what was asked or intended before is asked for first: where the code comes to something new
               instead, the answer to the old question would be lost, and with it perhaps a no
-until_told    whoever was cancelled in this moment has its turn of the loop, and says what it gave up
+until_told    whoever was cancelled in this moment says what it gave up, however deep it waits
 check_heard   what the flow gave up is heard first
 until_none    whatever is to be come to, so long as the flow moves
 until_seen    a turn that only settles what is in doubt lets all of that be come to
@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 from remit.engine.turn import replay
 from remit.engine.turn.halt import Again
 from remit.engine.turn.parking import HOPS, STILL_SECONDS
-from remit.engine.turn.underway import Underway
 from remit.engine.turn.unheard import parked_unheard, unheard_answers, unheard_of
 from remit.engine.turn.wish import Wish
 
@@ -54,15 +53,9 @@ async def until_seen(attempt: Attempt) -> None:
 
 
 async def until_told(attempt: Attempt) -> None:
-    """Let calls that were cancelled just now say so: a task hears of that when it has its next turn."""
-    underway, loop = Underway(), asyncio.get_running_loop()
-    while True:
-        for _ in range(HOPS):
-            if attempt.let_go or not (attempt.in_flight or unheard_answers(attempt.boundary, attempt.awaited)):
-                return
-            await asyncio.sleep(0)
-        if underway.is_over(loop):
-            return
+    """Let calls that were cancelled just now say so, and outcomes that are on their way up be heard or given up."""
+    if not attempt.let_go:
+        await attempt.rest.until_over()
 
 
 def check_heard(attempt: Attempt, then: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -39,14 +40,14 @@ class _Open:
 
     def __enter__(self) -> None:
         parking = self._parking
-        parking._open += 1
+        parking.open += 1
         parking._moves += 1
 
     def __exit__(self, _kind: object = None, error: BaseException | None = None, _trace: object = None) -> None:
         parking = self._parking
         if error is not None:
             give(error)
-        parking._open -= 1
+        parking.open -= 1
         parking._moves += 1
         if parking._waiting:
             parking._arm()
@@ -57,15 +58,16 @@ class _Open:
 class Parking:
     """Which calls are open, and which of them wait.
 
-    on_still: told what the run waits for. on_lost: told what is no answer to a call that raised it, and raises.
+    open: how many are. on_still: told what the run waits for. on_lost: told what is no answer to a call that raised it,
+    and raises.
     """
 
-    __slots__ = ("_call", "_is_armed", "_is_stopped", "_moves", "_on_lost", "_on_still", "_open", "_waiting", "wakes")
+    __slots__ = ("_call", "_is_armed", "_is_stopped", "_moves", "_on_lost", "_on_still", "_waiting", "open", "wakes")
 
     def __init__(self, on_still: Callable[[Parked], None], on_lost: Callable[[BaseException], NoReturn]) -> None:
         self._on_still, self._on_lost = on_still, on_lost
         self._call = _Open(self)
-        self._open = self._moves = 0
+        self.open = self._moves = 0
         self.wakes = 0  # how often something moved for which calls wait
         self._waiting: list[_Waiting] = []
         self._is_armed = self._is_stopped = False
@@ -120,7 +122,7 @@ class Parking:
     def _look(self, moves: int, hops: int, has_paused: bool) -> None:
         loop = asyncio.get_running_loop()
         if hops and self._moves == moves:
-            loop.call_soon(self._look, moves, hops - 1, has_paused)
+            loop.call_soon(self._look, moves, hops - 1, has_paused, context=Context())
             return
         is_still = self._moves == moves
         if not self._is_all_waiting():
@@ -129,7 +131,8 @@ class Parking:
             self._is_armed = False
             self._on_still(min((w.why for w in self._waiting), key=lambda why: URGENCY[why.waits_for]))
         else:
-            loop.call_later(0 if not is_still else STILL_SECONDS, self._look, self._moves, HOPS, is_still)
+            pause = 0 if not is_still else STILL_SECONDS
+            loop.call_later(pause, self._look, self._moves, HOPS, is_still, context=Context())
 
     def _is_all_waiting(self) -> bool:
-        return bool(self._waiting) and len(self._waiting) == self._open
+        return bool(self._waiting) and len(self._waiting) == self.open

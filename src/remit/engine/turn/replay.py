@@ -21,7 +21,7 @@ it wins a race that the crash left undecided, the losers are let go and not begu
 
 A flow whose own task or thread waits in a call can't go on by itself, so a moment decides. While
 only tasks and threads that it made wait, another one may be busy with something that is no call of
-ours; they are given seconds before they are refused.
+ours; they are given seconds before something is delivered out of turn for the first time, or refused.
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import Context
 from typing import Any, TypeVar
 
 from remit.engine.turn.aside import is_aside
-from remit.engine.turn.parking import HOPS
 from remit.engine.turn.race import has_lost
-from remit.engine.turn.underway import Underway
+from remit.engine.turn.rest import Rest
 from remit.facts.kinds import RaceWon
 from remit.facts.view import Recorded
 
 STILL_SECONDS = 0.05  # a flow waits only for its calls, so a moment without a call is standing still
 STILL_SECONDS_OF_TASKS = 5.0  # before a refusal, where only tasks that the flow made wait in calls
-_HOPS = 3
 NO_NAMES: frozenset[str] = frozenset()  # a turn's sets are mostly empty, and one that is a value costs it nothing
 
 T = TypeVar("T")
@@ -64,6 +63,7 @@ class Replay:
         "_held",
         "_is_armed",
         "_is_ending",
+        "_is_reordered",
         "_left",
         "_main",
         "_moves",
@@ -71,6 +71,7 @@ class Replay:
         "_optional",
         "_order",
         "_passed",
+        "_rest",
         "_signal",
         "_still_from",
         "_unasked",
@@ -84,6 +85,7 @@ class Replay:
         recorded: Iterable[Recorded],
         unasked: dict[str, int],
         on_mismatch: Mismatch,
+        rest: Rest,
         *,
         main: asyncio.Task[Any] | None = None,
     ) -> None:
@@ -100,8 +102,8 @@ class Replay:
         self._held = 0  # by whom nothing new may begin yet
         self._moves = 0
         self._is_armed, self._still_from = False, 0.0
-        self._is_ending = False
-        self._on_mismatch = on_mismatch
+        self._is_ending = self._is_reordered = False
+        self._on_mismatch, self._rest = on_mismatch, rest
         self._signal: BaseException | None = None  # what every call that waits is told, once this was stopped
         self.is_over = not self._order
         self.unheard: tuple[str, ...] = ()  # recorded calls that were given up, and not for a race, before they heard
@@ -119,7 +121,7 @@ class Replay:
             if not self.is_over:
                 await self._wait(self._waiting, name, is_whole=self.is_whole())
             return None
-        if name in self._passed or (self._order[self._at] is recorded and not self._is_early(recorded)):
+        if name in self._passed or (self._is_next(recorded) and self._rest.is_over):
             self._deliver(recorded)
             return recorded
         try:
@@ -139,7 +141,7 @@ class Replay:
         del self._unasked[name]
         if not self.is_over:
             self._moves += 1
-            self._go_on()
+            self.go_on()
 
     async def until_over(self, name: str) -> None:
         """Wait until everything recorded was delivered; `name` is a new call, beside which the flow's tasks go on."""
@@ -202,27 +204,36 @@ class Replay:
         """Count a completion as delivered, and hand out those that follow it and were asked for already."""
         self._moves += 1
         self._count(recorded)
-        self._go_on()
+        self._rest.begin()
+        self.go_on()
 
-    def _go_on(self) -> None:
+    def go_on(self) -> None:
+        """Hand out what is next and was asked for, one at a time where several calls stand beside each other."""
         left, order = self._left, self._order
         while self._at < len(order):
             following = order[self._at]
             if following.name in left:
                 asked = self._asked.get(following.name)
-                if asked is not None and not asked.done() and not self._is_early(following):
+                if asked is not None and not asked.done() and self._is_next(following):
+                    if not self._rest.is_over:
+                        return
                     self._give(asked, following)
                     self._count(following)
+                    self._rest.begin()
                 elif following.name in self._optional:
                     self._passed |= {following.name}
                 else:
                     return
             self._at += 1
-        self._end_when_all_received()
+        if self._is_ending:
+            self._end()
+        else:
+            self._end_when_all_received()
 
-    def _is_early(self, recorded: Recorded) -> bool:
-        """Whether a race would end before what began before its end was come to."""
-        return recorded.kind == "RaceWon" and any(begun < recorded.seq for begun in self._unasked.values())
+    def _is_next(self, recorded: Recorded) -> bool:
+        """Whether it is the oldest that was not delivered; and no race that would end before what began before that."""
+        is_early = recorded.kind == "RaceWon" and any(begun < recorded.seq for begun in self._unasked.values())
+        return self._order[self._at] is recorded and not is_early
 
     def _count(self, recorded: Recorded) -> None:
         del self._left[recorded.name]
@@ -239,11 +250,11 @@ class Replay:
         """New calls may begin once the last outcome is where it was asked for, and what it cancels is cancelled."""
         if not (self.left or self._given or self._held or self._is_ending):
             self._is_ending = True
-            self._end(asyncio.get_running_loop(), HOPS, Underway())
+            self._rest.watch()
 
-    def _end(self, loop: asyncio.AbstractEventLoop, hops: int, underway: Underway) -> None:
-        if hops or not underway.is_over(loop):
-            loop.call_soon(self._end, loop, (hops or HOPS) - 1, underway)
+    def _end(self) -> None:
+        """All is received: the flow was at rest since."""
+        if not self._rest.is_over:
             return
         self.is_over = True
         for waiting in self._waiting.values():
@@ -253,22 +264,20 @@ class Replay:
     def _arm(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._is_armed:
             self._is_armed, self._still_from = True, loop.time()
-            loop.call_later(STILL_SECONDS, self._look, loop, self._moves, _HOPS)
+            loop.call_later(STILL_SECONDS, self._look, loop, self._moves, context=Context())
 
-    def _look(self, loop: asyncio.AbstractEventLoop, moves: int, hops: int) -> None:
-        """Has the flow moved since? What was ready before this call has had its turn after a few hops."""
+    def _look(self, loop: asyncio.AbstractEventLoop, moves: int) -> None:
+        """Has the flow moved since?"""
         if not self.left:  # all is delivered; new calls are about to begin
             return
-        if hops and self._moves == moves:
-            loop.call_soon(self._look, loop, moves, hops - 1)
-            return
-        if self._moves == moves:
-            self._move_on(loop.time() - self._still_from)
-        else:
+        still_seconds = loop.time() - self._still_from
+        if self._moves != moves:
             self._still_from = loop.time()
+        elif still_seconds >= STILL_SECONDS_OF_TASKS or not (self._rest.is_at_work(loop) or self._rest.threads):
+            self._move_on(still_seconds)
         self._is_armed = bool(self._asked or self._waiting)
         if self._is_armed:
-            loop.call_later(STILL_SECONDS, self._look, loop, self._moves, _HOPS)
+            loop.call_later(STILL_SECONDS, self._look, loop, self._moves, context=Context())
 
     def _move_on(self, still_seconds: float) -> None:
         """The flow stands still: deliver out of turn, or say that code and journal disagree."""
@@ -277,6 +286,9 @@ class Replay:
             if self.left and self._waiting and (self._blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
                 self._on_mismatch(self.left, tuple(self._waiting))
             return
+        if not (self._blocked or self._is_reordered or still_seconds >= STILL_SECONDS_OF_TASKS):
+            return
+        self._is_reordered = True
         oldest = min(asked, key=lambda r: r.seq)
         self._give(self._asked[oldest.name], oldest)
         self._deliver(oldest)

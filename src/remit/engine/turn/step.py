@@ -39,14 +39,16 @@ async def perform(
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
     attempt.unbegun.begin(name)
     with attempt.parking.open_call():
-        recorded = await attempt.recall(name, "step")
-        if recorded is None:
-            await attempt.check_may_begin(name)
-            return await compute(attempt, step, name, call, threads)
         try:
+            recorded = await attempt.recall(name, "step")
+            if recorded is None:
+                await attempt.check_may_begin(name)
+                return await compute(attempt, step, name, call, threads)
             return recorded_outcome(attempt.run_id, step, recorded)
         except ValueUnreadable as exc:
             attempt.lost(exc)  # no outcome of the step: a flow that caught it would go another way than it went
+        finally:
+            attempt.delivery.close(name)
 
 
 async def compute(
@@ -70,6 +72,7 @@ async def compute(
         leave(here)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
     await attempt.append("StepDone", b'{"took":%d}' % since_us(began), name=name, value=data)
+    await attempt.delivery.turn(name)
     return twin
 
 
@@ -112,6 +115,7 @@ async def fail(attempt: Attempt, name: str, exc: BaseException, took: int) -> St
     body_ = write(StepFailed(error=error.error_type, took=took))
     await attempt.append("StepFailed", body_, name=name, value=detail(error.detail))
     attempt.failed |= {name}
+    await attempt.delivery.turn(name)
     return error
 
 

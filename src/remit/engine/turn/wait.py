@@ -111,6 +111,7 @@ async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], h
             handed.is_decided = True
             # No await between knowing the winner and marking the losers: one that was let go must not take a turn.
             race.decide(marks, winner)
+            await attempt.delivery.turn(name)
             for task in tasks[:winner] + tasks[winner + 1 :]:
                 task.cancel()
             try:
@@ -119,6 +120,7 @@ async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], h
                 give(exc)
                 raise
     finally:
+        attempt.delivery.close(name)
         await _cancel(handed)
 
 
@@ -128,6 +130,7 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
     if attempt.replay.has(name):
         return await recorded_winner(attempt, name, marks)
     race.come_to(name)
+    attempt.delivery.open(name)
     winner = await finished.get()
     race.decide(marks, winner)
     try:
@@ -143,6 +146,7 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
             beside=beside, calls=sorted(marks[winner].calls), sides=[mark.side for mark in marks], winner=winner
         )
         attempt.ride("RaceWon", write(won), name=name)
+        attempt.delivery.expect("RaceWon", name)
     except asyncio.CancelledError:
         race.reopen(marks)  # nobody lost a race of which no end is recorded, and who is given up says so
         raise
