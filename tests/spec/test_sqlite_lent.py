@@ -19,6 +19,11 @@ def fail(*_: Any) -> Any:
     raise AssertionError("it was met")
 
 
+def limit(number: int) -> Callable[[apsw.Connection], Any]:
+    return lambda c: c.limit(number, 0)
+
+
+LIMITS = {number: str(name) for number, name in apsw.mapping_limits.items() if isinstance(number, int)}
 CHANGES: dict[str, Callable[[apsw.Connection], Any]] = {
     "row_trace": lambda c: setattr(c, "row_trace", lambda _, row: dict(enumerate(row))),
     "row_trace of old": lambda c: c.setrowtrace(lambda _, row: dict(enumerate(row))),
@@ -39,7 +44,8 @@ CHANGES: dict[str, Callable[[apsw.Connection], Any]] = {
     "progress": lambda c: c.set_progress_handler(fail, 1_000_000, id="mine"),
     "profile": lambda c: c.set_profile(fail),
     "trace": lambda c: c.trace_v2(apsw.SQLITE_TRACE_STMT, fail, id="mine"),
-    "limit": lambda c: c.limit(apsw.SQLITE_LIMIT_LENGTH, 1_000_000),
+    "limit by name": lambda c: c.limit(id=apsw.SQLITE_LIMIT_VARIABLE_NUMBER, newval=1),
+    **{name: limit(number) for number, name in LIMITS.items()},
 }
 
 
@@ -50,7 +56,7 @@ async def test_what_it_changes_is_met_by_nobody_else(store: SqliteStore, path: P
 
     def look(connection: apsw.Connection) -> None:
         seen.append(list(connection.execute("SELECT upper('a'), last_insert_rowid()")))
-        seen.append(connection.limit(apsw.SQLITE_LIMIT_LENGTH))
+        seen.append({number: apsw.Connection.limit(connection, number) for number in LIMITS})
         insert(connection, 2)
 
     def act(connection: apsw.Connection) -> None:
@@ -64,6 +70,21 @@ async def test_what_it_changes_is_met_by_nobody_else(store: SqliteStore, path: P
     await transact(store, look)
     assert seen[:2] == seen[2:] == [[("A", 0)], seen[1]]
     assert await seq(store) == 5
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+async def test_what_it_changes_is_not_met_where_it_raises(store: SqliteStore, path: Path, change: Callable[..., Any]):
+    # proves: FX-6
+    def act(connection: apsw.Connection) -> None:
+        insert(connection, 1)
+        change(connection)
+        raise LookupError("its own")
+
+    with pytest.raises(LookupError, match="its own"):
+        await transact(store, act)
+    assert run_sql(path, "SELECT number FROM invoice") == []
+    await transact(store, lambda c: insert(c, 2))
+    assert run_sql(path, "SELECT number FROM invoice") == [(2,)]
 
 
 async def test_only_a_connection_that_was_changed_is_opened_anew(store: SqliteStore):  # proves: FX-6

@@ -373,6 +373,7 @@ async def test_a_statement_that_another_thread_is_still_in_writes_nothing(store:
 
     def act(connection: apsw.Connection) -> None:
         connection.create_scalar_function("slow", slow, 0)
+        connection.limit(apsw.SQLITE_LIMIT_VARIABLE_NUMBER, 100)  # put back, it would wait for that thread
         insert(connection, 1)
         threads.append(threading.Thread(target=write, args=(connection,)))
         threads[0].start()

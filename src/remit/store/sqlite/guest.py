@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import apsw
@@ -109,6 +110,9 @@ class Guest:
             raise
         finally:
             self.is_over = True
+            if self.connection.changed:
+                with suppress(apsw.ConnectionClosedError, apsw.ThreadingViolationError):  # told below, if it returned
+                    self._undress()
         if time.monotonic() > self._deadline:
             _refuse_late(self._limit_ms)
         if not self._is_whole():
@@ -138,6 +142,17 @@ class Guest:
                     return
             time.sleep(0.001)
 
+    def _undress(self) -> None:
+        """Take off what our own statements would meet, a ROLLBACK as well.
+
+        The guards stand before: they raise where another thread is in a statement, for which `limit` would wait while
+        no thread of Python's goes on.
+        """
+        if self.connection.changed:
+            self._guard()
+            self.connection.take_off()
+        self._guard()
+
     def _guard(self) -> None:
         self.connection.authorizer = self._authorize
         self.connection.set_commit_hook(self._refuses_commit)
@@ -146,9 +161,7 @@ class Guest:
     def _is_whole(self) -> bool:
         """Whether the transaction is as it was begun. What was prepared before is asked again from here on."""
         try:
-            if self.connection.changed:
-                self.connection.take_off()
-            self._guard()
+            self._undress()
             return self.connection.in_transaction
         except apsw.ConnectionClosedError:
             return False

@@ -5,7 +5,7 @@ away, and nobody tells which collations there are. So it is noted that something
 lent to nobody else. What says nothing about the connection is listed here, and everything else is a change: a method
 that a later `apsw` has is one until it is known.
 
-What would meet our own statements is taken off before them: tracers, converters, hooks.
+What would meet our own statements is taken off before them: tracers, converters, hooks. Limits are put back.
 """
 
 from __future__ import annotations
@@ -70,17 +70,23 @@ _OFF: dict[str, tuple[str, tuple[Any, ...]]] = {
         "trace_v2",
     )
 }
+_LIMITS = frozenset(limit for limit in apsw.mapping_limits.values() if isinstance(limit, int))
 _PLAIN = {"row_trace": None, "exec_trace": None, "convert_binding": None, "convert_jsonb": None}
 
 
 class Lent(apsw.Connection):
-    """changed: methods by which it was changed, each with the `id` that it was given, and attributes that were set."""
+    """changed: methods by which it was changed, each with the `id` that it was given, and attributes that were set.
+
+    limits: SQLite's, by their numbers, as they were when it was opened: one that was changed is lent to nobody else.
+    """
 
     changed: set[tuple[str, Any]]
+    limits: dict[int, int]
 
     def __init__(self, *given: Any, **named: Any) -> None:
         self.__dict__["changed"] = set()
         super().__init__(*given, **named)
+        self.__dict__["limits"] = {number: apsw.Connection.limit(self, number) for number in _LIMITS}
 
     def __setattr__(self, name: str, value: Any) -> None:
         self.changed.add((name, None))
@@ -91,6 +97,9 @@ class Lent(apsw.Connection):
         for name, value in _PLAIN.items():
             super().__setattr__(name, value)
         super().__setattr__("cursor_factory", apsw.Cursor)
+        if any(name == "limit" for name, _ in self.changed):
+            for number, limit in self.limits.items():
+                apsw.Connection.limit(self, number, limit)
         for name, ident in self.changed:
             off = _OFF.get(name.replace("_", ""))
             if off is not None:
