@@ -16,7 +16,8 @@ from remit.authority import difference as difference_module
 from remit.authority import suspicious as suspicious_module
 from remit.authority.difference import Change, Difference, difference, shown_digest
 from remit.authority.leaves import leaves_of, path_text, value_of
-from remit.authority.suspicious import at_home, suspicious
+from remit.authority.suspicious import suspicious
+from remit.faces.documents import suspects_of
 from remit.facts.judgement import Bound
 
 encode = msgspec.json.Encoder(order="sorted").encode
@@ -231,7 +232,7 @@ def test_a_character_that_deceives_is_found_and_named(text: str, code: str, tric
 
 def test_a_word_that_only_passes_for_a_latin_one_is_found_beside_latin_words():  # proves: APR-5
     assert [found.position for found in suspicious("pay \u0441\u043e\u0440 now")] == [4, 5, 6]
-    assert suspicious("\u0441\u043e\u0440", at_home(["\u0441\u043e\u0440", "\u0436\u0434\u0438"])) == []
+    assert suspicious("\u0441\u043e\u0440, \u0436\u0434\u0438") == []
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,24 @@ def test_a_word_that_only_passes_for_a_latin_one_is_found_beside_latin_words(): 
 )
 def test_a_word_or_number_that_passes_for_another_is_found_also_alone(text: str, codes: list[str]):  # proves: APR-5
     assert [found.code for found in suspicious(text)] == codes
-    assert [found.code for found in suspicious(text, at_home(["payee", "ACME", text]))] == codes
+
+
+@pytest.mark.parametrize(
+    "beside", ["\u0436", "\u041f\u0440\u0438\u0432\u0435\u0442, \u043c\u0438\u0440", "\u0416 \u0421"]
+)
+def test_what_stands_beside_a_look_alike_excuses_nothing(beside: str):  # proves: APR-5
+    payee = "\u0410\u0421\u041c\u0415"
+    for payload in ({"payee": payee, "note": beside}, {"payee": payee, beside: 1}, {"all": [beside, {payee: beside}]}):
+        assert sum(count for (_, _, _, trick), count in suspects_of(payload).items() if trick == "look-alike") == 4
+
+
+def test_a_document_in_another_script_is_not_suspicious():
+    document = {
+        "Плательщик": "ООО Ромашка",
+        "Сумма": "1200,00 руб.",
+        "Νόμισμα": ["Ευρώ", {"Σχόλιο": "ΑΝ ΟΧΙ, πες μου"}],
+    }
+    assert suspects_of(document) == {}
 
 
 @pytest.mark.parametrize(

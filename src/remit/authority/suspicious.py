@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,18 +79,10 @@ class Suspect:
     trick: Trick
 
 
-def at_home(texts: Iterable[str]) -> frozenset[str]:
-    """Scripts in which somebody writes: these texts have a letter of theirs that is not drawn like a Latin one.
+def suspicious(text: str) -> list[Suspect]:
+    """What in a text may deceive whoever reads it, in order.
 
-    >>> sorted(at_home(["\u0436", "\u0441\u043e\u0440", "pay"]))
-    ['CYRILLIC', 'LATIN']
-    """
-    letters = {letter for text in texts if not text.isascii() for letter in text if letter.isalpha()}
-    return frozenset({"LATIN"} | {_script(letter) for letter in letters - _TWINS})
-
-
-def suspicious(text: str, home: frozenset[str] = frozenset()) -> list[Suspect]:
-    """What in a text may deceive whoever reads it, in order. home: scripts that the document around it is written in.
+    The text alone says what is written in it: what stands beside it may be another's, and excuses nothing.
 
     direction: turns the direction of writing. invisible: takes no place. tag: unseen copies of ASCII. control,
     space: other than tab, new line and blank. digit: a digit that is not 0 to 9, or a sign between two digits that is
@@ -102,7 +94,7 @@ def suspicious(text: str, home: frozenset[str] = frozenset()) -> list[Suspect]:
     """
     if text.isascii() and text.isprintable():
         return []
-    found = {position: trick for position, trick in _look_alikes(text, home)}
+    found = {position: trick for position, trick in _look_alikes(text)}
     for sign in _BETWEEN_DIGITS.finditer(text):
         if not sign[0].isascii() and unicodedata.category(sign[0]) in ("Pf", "Pi", "Po", "Ps", "Sk"):
             found[sign.start()] = "digit"
@@ -141,13 +133,13 @@ def _trick(character: str, before: str) -> Trick | None:
     return "look-alike" if folded.isascii() and folded.isalnum() else None
 
 
-def _look_alikes(text: str, home: frozenset[str]) -> Iterator[tuple[int, Trick]]:
+def _look_alikes(text: str) -> Iterator[tuple[int, Trick]]:
     """Letters of words that mix scripts, but those of the word's first; and words that only pass for Latin ones.
 
-    Such a word is one beside Latin words, and wherever nobody writes in its script.
+    Such a word is one beside Latin words, and wherever nothing else of the text is in its script.
     """
     has_latin = any("a" <= character <= "z" or "A" <= character <= "Z" for character in text)
-    home = home or at_home([text])
+    home = {_script(letter) for letter in text if letter.isalpha() and letter not in _TWINS}
     is_turkish = not _TURKISH.isdisjoint(text)
     for letter in _LATIN_TWINS.finditer(text):
         if not is_turkish or letter[0] != "\u0131":

@@ -21,7 +21,7 @@ from remit.authority.directory import Authority
 from remit.authority.leaves import Path, path_text
 from remit.authority.moments import datetime_of
 from remit.authority.policy import policy_digest
-from remit.authority.suspicious import at_home, suspicious
+from remit.authority.suspicious import suspicious
 from remit.engine.people.asks import Ask
 from remit.engine.people.effected import Effected
 from remit.engine.process.admit import Found
@@ -147,17 +147,11 @@ def _change_document(change: Change) -> Document:
 
 def suspects_of(payload: Any) -> Counter[tuple[str, str, str, str]]:
     """Suspicious characters of all texts and keys: place, code, name and trick, with how often."""
-    home = home_of(payload)
     return Counter(
         (path_text(path), suspect.code, suspect.name, suspect.trick)
         for path, text in _texts(payload, ())
-        for suspect in suspicious(text, home)
+        for suspect in suspicious(text)
     )
-
-
-def home_of(payload: Any) -> frozenset[str]:
-    """The scripts that a payload is written in."""
-    return at_home(text for _, text in _texts(payload, ()))
 
 
 def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:

@@ -22,7 +22,7 @@ from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
 from remit.faces.cli.typed import next_of
-from remit.faces.documents import home_of, suspects_of
+from remit.faces.documents import suspects_of
 from remit.faces.next_step import step
 from remit.facts.kinds import GateJudged
 
@@ -70,7 +70,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     )
     version = Group(cell("version", "dim"), cell(ask.version))  # of a line of its own, so that it can be copied
     who = f"What {ask.by} asks for; it wrote this text itself:"
-    payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload, home_of(ask.payload)))))
+    payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload))))
     found = (_deceives(ask), _evidence(ask, now), _findings(judged))
     return stack(told, moved(ask), version, _difference(ask), _elsewhere(ask), payload, *found)
 
@@ -106,30 +106,30 @@ def roles_of(ask: Ask) -> str:
     return whose(ask.roles)
 
 
-def _written(value: Any, home: frozenset[str], end: str = "") -> Iterator[str]:
+def _written(value: Any, end: str = "") -> Iterator[str]:
     """A value as JSON, line by line. What may deceive stands there as the escape that names it: P\\u0430yPal."""
     if isinstance(value, str):
-        yield _text(value, home) + end
+        yield _text(value) + end
     elif value and isinstance(value, dict):
-        items = [(f"{_text(key, home)}: ", item) for key, item in value.items()]
-        yield from _nested("{", items, home, "}" + end)
+        items = [(f"{_text(key)}: ", item) for key, item in value.items()]
+        yield from _nested("{", items, "}" + end)
     elif value and isinstance(value, list):
-        yield from _nested("[", [("", item) for item in value], home, "]" + end)
+        yield from _nested("[", [("", item) for item in value], "]" + end)
     else:
         yield json.dumps(value) + end
 
 
-def _nested(opening: str, items: list[tuple[str, Any]], home: frozenset[str], closing: str) -> Iterator[str]:
+def _nested(opening: str, items: list[tuple[str, Any]], closing: str) -> Iterator[str]:
     yield opening
     for place, (before, item) in enumerate(items, 1):
-        first, *rest = _written(item, home, "," if place < len(items) else "")
+        first, *rest = _written(item, "," if place < len(items) else "")
         yield f"  {before}{first}"
         yield from (f"  {each}" for each in rest)
     yield closing
 
 
-def _text(text: str, home: frozenset[str]) -> str:
-    marked = {suspect.position for suspect in suspicious(text, home)}
+def _text(text: str) -> str:
+    marked = {suspect.position for suspect in suspicious(text)}
     return '"' + "".join(json.dumps(c, ensure_ascii=n in marked)[1:-1] for n, c in enumerate(text)) + '"'
 
 
@@ -269,7 +269,7 @@ _CHANGED = {
 
 def _compact(value: Any) -> str:
     """On one line. The indentation that is left out is ours: within a text nothing is changed."""
-    return " ".join(line.lstrip(" ") for line in _written(value, home_of(value)))
+    return " ".join(line.lstrip(" ") for line in _written(value))
 
 
 def _findings(judged: GateJudged | None) -> Shown | None:
