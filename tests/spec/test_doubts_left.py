@@ -40,11 +40,12 @@ async def test_who_holds_it_is_waited_for_and_whose_lease_is_over_is_not(clock: 
     async with remit.open(store, clock=clock) as rt:
         await left.leave(rt, lease_ms=60_000)
         assert await rt.effects(in_doubt=True) == []
+        assert [effect.state for effect in await rt.effects("r")] == ["under_way"]
         with pytest.raises(remit.Refused) as refused:
             await find_out(rt, "r", "did_not_happen")
         assert refused.value.code == "doubt.under_way" and "until 2026-01-05 09:01:00 UTC" in refused.value.hint
         clock.move(timedelta(minutes=2))
-        assert [effect.call for effect in await rt.effects(in_doubt=True)] == ["pay"]
+        assert [(one.call, one.state) for one in await rt.effects(in_doubt=True)] == [("pay", "in_doubt")]
         await find_out(rt, "r", "ok", {"number": 1, "amount": 100})
         assert (await rt.run(left.flow, id="r")).value == [100]
     assert len(left.till.arrived) == 1

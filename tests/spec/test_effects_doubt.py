@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import remit
+from remit.faces.next_step import next_step
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.till import OPEN, Order, Receipt, Till, find_out, kinds_of, paying
@@ -425,7 +426,11 @@ async def test_a_doubt_of_an_effect_that_is_under_way_is_nobodys_to_end(storage:
         await till.is_held.wait()
         with pytest.raises(remit.Refused) as refused:
             await find_out(rt, "r", "did_not_happen")
-        assert await rt.effects(in_doubt=True) == []
+        assert await rt.effects(in_doubt=True) == await rt.effects("r", in_doubt=True) == []
+        why = await rt.why("r")
+        assert [effect.state for effect in (*await rt.effects("r"), *why.doubts)] == ["under_way"] * 2
+        assert next_step(why).sentence.startswith("nothing; somebody works at it.")
         till.let_go.set()
         assert (await running).value == [100]
-    assert refused.value.code == "doubt.under_way"
+        assert [effect.state for effect in await rt.effects("r")] == ["ok"]
+    assert refused.value.code == "doubt.under_way" and "Then look again" in refused.value.hint

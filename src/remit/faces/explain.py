@@ -19,7 +19,6 @@ from remit.engine.process.reserved import check_not_set_aside, read_own
 from remit.engine.process.standing import glance
 from remit.errors import AuthorityUnreadable, RemitError, RunAbsent
 from remit.faces.spoken import Spoken, spoken
-from remit.facts.calls import EffectView
 from remit.facts.machine import Status
 from remit.facts.names import AUTHORITY, INCIDENTS, RESERVED_PREFIX
 from remit.facts.timeline import Timeline, read_timeline
@@ -90,10 +89,10 @@ class Why:
     this machine. is_answered: somebody answered, resolved or cancelled since, which counts, so that the next turn takes
     it up.
     objections: what the gate found, where that is why. asks: questions that are neither void nor used. doubts: effects
-    of which nobody knows whether they happened. cancelled_by: who wants an end. spoken: what people said of it, with
-    their reasons, also when it is over. done: of a run that ended early, the effects that happened all the same; its
-    reason says so too. may_have_happened: of one that has not ended, the effects that happened or may have: another run
-    in its place would do them again.
+    that are not settled: under way, or nobody knows whether they happened. cancelled_by: who wants an end. spoken: what
+    people said of it, with their reasons, also when it is over. done: of a run that ended early, the effects that
+    happened all the same; its reason says so too. may_have_happened: of one that has not ended, the effects that
+    happened or may have: another run in its place would do them again.
     """
 
     run: str
@@ -128,6 +127,11 @@ class Why:
     def is_overlong(self) -> bool:
         """Whether its lease lasts longer than any that is granted: somebody wrote that by hand."""
         return bool(self.holder) and not self.is_holder_dead and self.lease_until > self.now + LEASE_US_OVERLONG
+
+    @property
+    def is_worked_at(self) -> bool:
+        """Whether a worker that may live is at it: what it does first is written down together with its attempt."""
+        return bool(self.holder) and not self.is_holder_dead and self.lease_until > self.now
 
 
 def explain(host: Host, stored: Stored) -> Explanation:
@@ -205,7 +209,7 @@ async def why(host: Host, stored: Stored) -> Why:
     opened = view.opened if view is not None else None
     since, now = _since(view, explained.timeline) if view is not None else 0, host.clock.latest()
     incident, lacking = await _incident(host, row)
-    return Why(
+    told = Why(
         run=row.run,
         flow=row.flow,
         by=row.by,
@@ -228,8 +232,10 @@ async def why(host: Host, stored: Stored) -> Why:
         is_answered=view is not None
         and view.ended is None
         and any(one.at >= since and one.counts for one in spoken(view, explained.authority, now)),
-        **(_boundary(view, now, explained.authority) if view is not None else {}),
     )
+    if view is None:
+        return told
+    return replace(told, **_boundary(view, now, explained.authority, is_held=told.is_worked_at))
 
 
 def _since(view: RunView, timeline: Timeline) -> int:
@@ -239,14 +245,15 @@ def _since(view: RunView, timeline: Timeline) -> int:
     return (begun if view.status is Status.RUNNING else own)[-1].at
 
 
-def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str, Any]:
+def _boundary(view: RunView, now: int, authority: Authority | None, *, is_held: bool) -> dict[str, Any]:
     """What of the boundary says why. An ended run waits for nobody."""
     boundary = view.boundary
     found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view, authority, now)}
     if view.ended is None:
         standing = (ask for ask in boundary.asks.values() if ask.stands)
         found["asks"] = tuple(shown(view, ask, now, authority) for ask in standing)
-        found["doubts"] = tuple(_doubt(view, boundary.effects[name], authority) for name in boundary.in_doubt)
+        doubts = (told(view, boundary.effects[name], is_held=is_held) for name in boundary.in_doubt)
+        found["doubts"] = tuple(_doubt(view, doubt, authority) for doubt in doubts)
         found["may_have_happened"] = boundary.may_have_happened
         found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""
     elif view.status is not Status.COMPLETED:
@@ -254,11 +261,12 @@ def _boundary(view: RunView, now: int, authority: Authority | None) -> dict[str,
     return found
 
 
-def _doubt(view: RunView, effect: EffectView, authority: Authority | None) -> Effected:
-    """An effect of which nobody knows: one of which the last word counts no longer is as if nobody had said so."""
+def _doubt(view: RunView, doubt: Effected, authority: Authority | None) -> Effected:
+    """An effect that is not settled: one of which the last word counts no longer is as if nobody had said so."""
+    effect = view.boundary.effects[doubt.call]
     word = view.boundary.last_word(effect)
     is_told = word is not None and word_counts(view, effect, word, authority)
-    return told(view, effect) if is_told else replace(told(view, effect), told_by="")
+    return doubt if is_told else replace(doubt, told_by="")
 
 
 def _objections(view: RunView) -> tuple[Objection, ...]:

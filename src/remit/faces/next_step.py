@@ -73,7 +73,7 @@ def next_step(told: Why) -> Step:
         return step("nothing; it has ended. `remit explain {run}` tells how.", run=run)
     if told.is_overlong:
         return step("somebody wrote its lease by hand, and nobody takes it over: find out who, and clear that.")
-    if _is_worked_at(told):
+    if told.is_worked_at:
         return step("nothing; somebody works at it. If that worker dies, the next call takes over.")
     if told.window_end <= told.now and not told.doubts:
         return _leaving(told, step(f"{_GO_ON} ends it as expired. Where it is still wanted, open a new run.", run=run))
@@ -96,11 +96,6 @@ def _set_aside(told: Why) -> str:
     return restore + "`remit lift {run} --by user:YOU --reason WHY`."
 
 
-def _is_worked_at(told: Why) -> bool:
-    """Whether a worker that may live is at it: what it does first is written down together with its attempt."""
-    return bool(told.holder) and not told.is_holder_dead and told.lease_until > told.now
-
-
 def doubt_step(run: str, call: str, calls: int) -> Step:
     """How a doubt ends: the outside is asked where a probe can, before a person goes and looks.
 
@@ -118,16 +113,26 @@ def doubt_step(run: str, call: str, calls: int) -> Step:
     )
 
 
-def _is_for_nobody(ask: Ask) -> bool:
-    """Whether it is asked anew at the next turn, since nobody may answer it as it is."""
-    return ROLES_MOVED in ask.moved
+def under_way_step(run: str, call: str) -> Step:
+    """What to do about a call while a worker that may live holds its run."""
+    return step(
+        "nothing yet; a worker is at {call}, and says itself what becomes of it: who looks for it by its key now looks "
+        "too early. `remit why {run}` tells whether that worker lives.",
+        run=shlex.quote(run),
+        call=call,
+    )
+
+
+def _may_be_answered(ask: Ask) -> bool:
+    """Whether it is neither over nor asked anew at the next turn, since nobody may answer it as it is."""
+    return ask.state == "open" and ROLES_MOVED not in ask.moved
 
 
 def _next_at_the_gate(told: Why, run: str) -> Step:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
     if unknown := [doubt for doubt in told.doubts if not (doubt.told_by and told.is_answered)]:
         return doubt_step(told.run, unknown[0].call, unknown[0].calls)
-    if waiting := [ask for ask in told.asks if not ask.decided_by and ask.until > told.now and not _is_for_nobody(ask)]:
+    if waiting := [ask for ask in told.asks if _may_be_answered(ask)]:
         return step("`remit ask {ask}` shows what is asked, and how it is answered.", ask=waiting[0].id)
     if told.is_answered or told.waits_for == "approval":  # the next turn takes the answer up, or asks anew
         return step(f"{_GO_ON}.", run=run)

@@ -20,8 +20,10 @@ from remit.store.rows import RunFilter
 
 @dataclass(frozen=True, slots=True)
 class Effected:
-    """One call of an effect. state: `in_doubt` also while it is under way. at: microseconds UTC, of its intention.
+    """One call of an effect. at: microseconds UTC, of its intention.
 
+    state: `ok`, `failed` or `did_not_happen`; of one that is not settled `under_way` while a worker that may live holds
+    its run, which says itself what becomes of it, else `in_doubt`.
     key: idempotency key that the outside was given. request: plain JSON. outcome: of one that happened, else None.
     lost: why the outcome of one that happened could not be stored, "" where it was. detail: the same in words, or why
     it failed or did not happen. found: how that is known: "" where its call said so, else probe, person or unsent (its
@@ -46,11 +48,11 @@ class Effected:
 async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) -> list[Effected]:
     """Effects of a run, in order; or, without one, those in doubt of all runs. Raises RunAbsent, Tampered."""
     if run is not None:
-        return [one for one in _of(await find(host, run)) if not in_doubt or one.state == "in_doubt"]
+        return [one for one in await _of(host, await find(host, run)) if not in_doubt or one.state == "in_doubt"]
     found: list[Effected] = []
     async for name in _left(host):
         try:
-            found += [one for one in _of(await find(host, name)) if one.state == "in_doubt"]
+            found += [one for one in await _of(host, await find(host, name)) if one.state == "in_doubt"]
         except UNBELIEVED:
             continue
         if len(found) >= limit:
@@ -84,12 +86,13 @@ async def effect_names(host: Host) -> set[str]:
     return found - {""}  # a question of the flow's own is about none
 
 
-def _of(found: Found) -> list[Effected]:
-    return [told(found.view, effect) for effect in found.view.boundary.effects.values()]
+async def _of(host: Host, found: Found) -> list[Effected]:
+    is_held = found.row.worker is not None and await is_worked_at(host, found.row, now=await host.store.now())
+    return [told(found.view, effect, is_held=is_held) for effect in found.view.boundary.effects.values()]
 
 
-def told(view: RunView, effect: EffectView) -> Effected:
-    """A call of an effect as people are told of it."""
+def told(view: RunView, effect: EffectView, *, is_held: bool) -> Effected:
+    """A call of an effect as people are told of it. is_held: a worker that may live is at its run."""
     settled, words = effect.settled, view.boundary.resolved.get(effect.intention, ())
     is_kept = settled is not None and settled.state == "ok" and settled.lost is None
     said = [word.by for word in words if settled is None or word.item == settled.item]
@@ -98,7 +101,7 @@ def told(view: RunView, effect: EffectView) -> Effected:
         run=view.identity.run,
         call=effect.name,
         effect=effect.intended.effect,
-        state=effect.state,
+        state="under_way" if settled is None and is_held else effect.state,
         key=effect.intended.key,
         at=effect.at,
         calls=effect.calls,

@@ -32,6 +32,7 @@ from remit.store.protocol import LEASE_US_OVERLONG
 from remit.store.rows import RunRow
 
 _PLAIN = codec_for(object)
+_LOOK_AGAIN = "Then look again by its key, and say what you find."
 _GIVEN_HINT = "Give what the effect's function would have returned as JSON's own types, and the evidence as text."
 
 
@@ -80,14 +81,7 @@ async def resolve(
         if told is not None and counts(authority, opened, effect, told):
             raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=see)
         if found.row.worker and _hold(found.row) != gone:  # as of the journal that this is judged by
-            raise Refused(
-                f"A worker is at {call!r}; nothing was done.",
-                code="doubt.under_way",
-                hint=OVERLONG_HINT
-                if found.row.lease_until > host.clock.now() + LEASE_US_OVERLONG
-                else f"It holds the run until {dated(found.row.lease_until)}, and longer "
-                f"where it renews. Say it again when that is over, or `remit why {shlex.quote(run)}` calls it dead.",
-            )
+            raise _held(host, found.row, call)
         # A call that ended may have left it to a thread of its client's, or not: nobody can know before this process
         # ends. Holding everybody to that would keep every doubt until a restart, which cuts others short. So the pages
         # say what to look to, and they are believed.
@@ -95,7 +89,7 @@ async def resolve(
             raise Refused(
                 f"The call of {call!r} has not returned in this process; nothing was done.",
                 code="doubt.under_way",
-                hint="It may still happen: wait until it returned, or end this process.",
+                hint=f"It may still happen: wait until it returned, or end this process. {_LOOK_AGAIN}",
             )
         _check_seen(run, effect, state, calls)
         fact = DoubtResolved(authority=authority.version, call=call, intended=effect.intention, state=state)
@@ -103,6 +97,20 @@ async def resolve(
 
     before = await post(host, run, by=by, write=write, is_fenced=True)
     _check_heard(before, await find(host, run), call, by, see)
+
+
+def _held(host: Host, row: RunRow, call: str) -> Refused:
+    until, why = dated(row.lease_until), f"`remit why {shlex.quote(row.run)}`"
+    waits = (
+        f"It holds the run until {until}, and longer where it renews, and what you looked for may still happen. "
+        f"Wait until that is over, or {why} calls it dead. {_LOOK_AGAIN}"
+    )
+    is_overlong = row.lease_until > host.clock.now() + LEASE_US_OVERLONG
+    return Refused(
+        f"A worker is at {call!r}; nothing was done.",
+        code="doubt.under_way",
+        hint=OVERLONG_HINT if is_overlong else waits,
+    )
 
 
 def _check_seen(run: str, effect: EffectView, state: str, calls: int | None) -> None:

@@ -18,7 +18,7 @@ from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
 from remit.faces.cli.show import EFFECT_STYLES
 from remit.faces.cli.typed import next_of
 from remit.faces.documents import effected_document
-from remit.faces.next_step import doubt_step, step
+from remit.faces.next_step import doubt_step, step, under_way_step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 
@@ -111,8 +111,7 @@ def _effects(found: list[Effected]) -> Shown:
         times = f"in {one.calls} calls" if one.calls > 1 else ""
         known = " ".join(part for part in (_HOW_KNOWN[one.found], times) if part)
         grid.row(one.run, one.call, cell(one.state, EFFECT_STYLES[one.state]), time_of(one.at), known)
-    unknown = [one for one in found if one.state == "in_doubt"]
-    return stack(Below(grid.made(), [_below(one) for one in found]), _how(unknown[0]) if unknown else None)
+    return stack(Below(grid.made(), [_below(one) for one in found]), _how(found))
 
 
 def _more(limit: int) -> Shown:
@@ -127,15 +126,20 @@ def _below(one: Effected) -> list[Part]:
         parts.append(cell(f"its outcome is lost: {one.detail}", "bold yellow"))
     elif one.state == "ok":
         parts.append(Cut("=>", _json(one.outcome)))
-    elif one.state == "in_doubt":
+    elif one.state in ("in_doubt", "under_way"):
         parts.append(cell(f"key {one.key}", "dim"))
     elif one.detail:
         parts.append(cell(one.detail, "dim"))
     return parts
 
 
-def _how(one: Effected) -> Shown:
-    return next_of(doubt_step(one.run, one.call, one.calls))
+def _how(found: list[Effected]) -> Shown | None:
+    for one in found:
+        if one.state == "in_doubt":
+            return next_of(doubt_step(one.run, one.call, one.calls))
+        if one.state == "under_way":
+            return next_of(under_way_step(one.run, one.call))
+    return None
 
 
 def _json(value: Any) -> bytes:

@@ -36,8 +36,8 @@ def reasons(told: Why) -> Shown:
     is_said_below = told.status == "cancelled" and bool(told.spoken)  # by whoever wanted it, with their reason
     if told.reason and not (told.failures or told.objections or is_said_below or _is_overtaken(told)):
         parts.append(cell(f"{told.code}: {told.reason.removesuffix(done_before(told.done)).rstrip()}"))
-    parts += [_asked(ask, told.now) for ask in told.asks if not ask.decided_by]
-    parts += [_in_doubt(doubt, told.now) for doubt in told.doubts if told.status != "in_doubt" and not doubt.told_by]
+    parts += [_asked(ask, told) for ask in told.asks if not ask.decided_by]
+    parts += [_unsettled(doubt, told.now) for doubt in told.doubts if _is_news(doubt, told)]
     parts += [_said(one) for one in told.spoken]
     if told.done:  # said in the reason too, beside which others may be told instead
         parts.append(cell(done_before(told.done), "bold"))
@@ -76,15 +76,18 @@ def _is_overtaken(told: Why) -> bool:
     return told.is_answered and is_all_said and bool(told.asks or told.doubts)
 
 
-def _asked(ask: Ask, now: int) -> Text:
+def _asked(ask: Ask, told: Why) -> Text:
     roles = whose(ask.roles)
+    if told.cancelled_by:
+        return cell(f"{ask.call} waits for no yes any more: {told.cancelled_by} asked for the run's end.")
     if ROLES_MOVED in ask.moved:
         return cell(
             f"{ask.call} waits for a yes from {roles}, and nobody who held that when it was asked is left; "
             "the next turn asks anew."
         )
-    left = f"until {time_of(ask.until)} ({span(ask.until - now)} left)" if ask.until > now else "; its time is over"
-    return cell(f"{ask.call} waits for a yes from {roles} {left}.".replace(" ;", ";"))
+    is_open = ask.state == "open"
+    left = f" until {time_of(ask.until)} ({span(ask.until - told.now)} left)" if is_open else "; its time is over"
+    return cell(f"{ask.call} waits for a yes from {roles}{left}.")
 
 
 def _said(one: Spoken) -> Text:
@@ -92,10 +95,16 @@ def _said(one: Spoken) -> Text:
     return cell(f"{one.by} {one.did}{lapsed}: {one.words}" if one.words else f"{one.by} {one.did}{lapsed}.")
 
 
-def _in_doubt(doubt: Effected, now: int) -> Text:
+def _is_news(doubt: Effected, told: Why) -> bool:
+    """Whether neither the run's own reason nor what somebody said has it already."""
+    return not doubt.told_by and (told.status != "in_doubt" or doubt.state == "under_way")
+
+
+def _unsettled(doubt: Effected, now: int) -> Text:
     since = f"{time_of(doubt.at)} ({ago(now - doubt.at)})"
     often = f"in {doubt.calls} calls, the last of them" if doubt.calls > 1 else "it was called"
-    return cell(f"Nobody knows whether {doubt.call} happened: {often} {since}.")
+    how = f"{doubt.call} is under way" if doubt.state == "under_way" else f"Nobody knows whether {doubt.call} happened"
+    return cell(f"{how}: {often} {since}.")
 
 
 def _holder(told: Why) -> str:

@@ -17,7 +17,13 @@ from remit.facts.timeline import Line
 from remit.facts.view import RunView
 from remit.store.rows import Checkup, RunRow
 
-EFFECT_STYLES = {"ok": "green", "failed": "red", "did_not_happen": "dim", "in_doubt": "bold yellow"}
+EFFECT_STYLES = {
+    "ok": "green",
+    "failed": "red",
+    "did_not_happen": "dim",
+    "in_doubt": "bold yellow",
+    "under_way": "cyan",
+}
 ASK_STYLES = {"open": "yellow", "approved": "green", "denied": "red"}  # those that are over are dim
 
 # What `show` tells of a run's calls: how each came out. `explain` has every entry.
