@@ -41,6 +41,7 @@ from remit.errors.runs import (
     RunQuarantined,
     RunUnfinished,
     Tampered,
+    cancel_first,
     done_anew,
 )
 from remit.errors.stores import (
@@ -99,5 +100,6 @@ __all__ = [
     "Tampered",
     "ValueRefused",
     "ValueUnreadable",
+    "cancel_first",
     "done_anew",
 ]

@@ -6,21 +6,31 @@ from remit.errors.root import Refused, RemitError
 
 Names = tuple[str, ...]
 
+_BACK = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
+_STAYS = "What this one did stays done (`remit effects RUN`)."
 FIND_OUT = "First find out outside what was done since the backup: a run would do it again"  # wherever one is restored
+
+
+def cancel_first(run: str) -> str:
+    """What whoever leaves a run that is not over is told, for then two of them are about the same. run: as typed."""
+    return (
+        f"Where that is to take this one's place, first `remit cancel {run} --by user:YOU`: "
+        "else this one may go on as well, also on a yes that it was given."
+    )
 
 
 class InputMismatch(Refused):
     """The run exists with another input; nothing was done."""
 
     code = "input_mismatch"
-    hint = "Go on with the recorded input, or use another id: what this run did stays done (`remit effects RUN`)."
+    hint = f"Go on with the recorded input, or use another id. {cancel_first('RUN')} {_STAYS}"
 
 
 class FlowMismatch(Refused):
     """The run exists and belongs to another flow; nothing was done."""
 
     code = "flow_mismatch"
-    hint = "Use the run's own flow, or another run id: what this run did stays done (`remit effects RUN`)."
+    hint = f"Use the run's own flow, or another run id. {cancel_first('RUN')} {_STAYS}"
 
 
 class ExecutorMismatch(Refused):
@@ -83,7 +93,7 @@ class DefinitionIncompatible(RemitError):
     """
 
     code = "definition_incompatible"
-    hint = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them), or open a new run."
+    hint = f"{_BACK}, or open a new run. {cancel_first('RUN')}"
     exit_status = 4
 
     def __init__(
@@ -91,8 +101,7 @@ class DefinitionIncompatible(RemitError):
     ) -> None:
         again = done_anew(done)
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
-        back = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
-        hint = f"{back}. {again}" if done else None
+        hint = f"{_BACK}. {again}" if done else None
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
         if functions is not None:
             did, has = functions

@@ -33,10 +33,12 @@ from remit.errors import (
     RunAbsent,
     RunQuarantined,
     Tampered,
+    cancel_first,
     done_anew,
 )
 from remit.facts import chain
 from remit.facts.kinds import RunOpened
+from remit.facts.machine import ENDED
 from remit.facts.names import RESERVED_PREFIX
 from remit.facts.view import RunView, fold
 from remit.store.rows import RunRow, Stored
@@ -185,8 +187,9 @@ def check_flow(view: RunView, flow: Flow[Any]) -> None:
 
 
 def _left(view: RunView, way: str) -> str:
-    """A way out of this run, and what it leaves done outside."""
-    return f"{way} {done_anew(view.boundary.may_have_happened)}".rstrip()
+    """A way to another run, what keeps this one from going on beside it, and what it leaves done outside."""
+    first = "" if view.status in ENDED else f" {cancel_first(shlex.quote(view.identity.run))}"
+    return f"{way}{first} {done_anew(view.boundary.may_have_happened)}".rstrip()
 
 
 async def is_holder_dead(host: Host, worker: str) -> bool:
