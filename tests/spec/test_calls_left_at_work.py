@@ -1,6 +1,6 @@
-"""Calls left at work: a function ends, and a thread that it handed its call to goes on.
+"""Calls left at work: a function ends, and a thread or a task that it handed its call to goes on.
 
-Nobody sees that thread, or hears when it is over. So only the end of the process proves that nothing is to be sent.
+Nobody sees those, or hears when they are over. So only the end of the process proves that nothing is to be sent.
 """
 
 from __future__ import annotations
@@ -138,6 +138,33 @@ async def test_what_a_call_left_in_a_thread_is_not_sent_beside(
     async with database.open(clock=clock) as rt:
         assert (await rt.run(flow, id="r")).value == [100]
     assert client.till.times == [1]
+
+
+@pytest.mark.parametrize("keep", [asyncio.shield, lambda task: asyncio.wait({task})], ids=["shield", "wait"])
+async def test_what_a_call_left_in_a_task_of_its_loop_is_not_sent_beside(
+    keep: Callable[[asyncio.Task[Any]], Any], database: Storage
+):  # proves: FX-2
+    """Its time is over, and the task goes on; the time in which it lands does not begin before its process ended."""
+    till, clock, tasks = Till(), MovedClock(), list[asyncio.Task[Receipt]]()
+
+    async def pay(order: Order, *, key: str) -> Receipt:
+        tasks.append(asyncio.create_task(till.hold(key, order)))
+        await keep(tasks[-1])
+        return tasks[-1].result()
+
+    soon = timedelta(seconds=SOON)
+    flow = paying(remit.effect(doubt="probe", probe=till.probe, lands_within=SECOND, timeout=soon)(pay))
+    for _ in range(3):
+        async with database.open(clock=clock) as rt:
+            outcome = await rt.run(flow, id="r")
+            assert outcome.status == "in_doubt" and NOT_YET in outcome.reason
+        clock.move(SECOND * 2)
+    assert len(tasks) == 1 and not till.paid
+    till.let_go.set()
+    await tasks[0]
+    async with database.open(clock=clock) as rt:
+        assert (await rt.run(flow, id="r")).value == [100]
+    assert till.times == [1]
 
 
 @pytest.mark.parametrize("send", [in_thread, plainly_for_so_long], ids=lambda send: send.__name__)
