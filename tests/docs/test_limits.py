@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -204,42 +206,81 @@ async def test_a_clock_that_is_set_back_before_a_new_process_revives_a_yes_and_t
         assert (await rt.run(daily, id="again")).value == 90
 
 
-@pytest.mark.parametrize("way", ["run.gather", "asyncio.gather", "asyncio.create_task", "asyncio.wait"])
-async def test_what_followed_a_failure_out_of_an_asyncio_task_is_seen_out_of_a_gather_of_the_run_s_alone(
+@pytest.mark.parametrize("way", ["an event", "a task of its own"])
+async def test_what_a_task_that_was_there_before_did_for_a_failure_is_not_seen_to_follow_it(
     way: str, tmp_path: Path
 ):  # proves: RUN-6
-    """docs/guarantees.md RUN-6, docs/concepts.md "Failures\""""
+    """docs/guarantees.md RUN-6, docs/concepts.md "Failures"."""
     ours, theirs = Till(), Till()
     ours.next(remit.DidNotHappen("closed"))
     pay, elsewhere = ours.effect(), theirs.effect("elsewhere")
 
-    async def failed(run: remit.Run) -> BaseException | None:
-        call = run.effect(pay, Order())
-        if way == "asyncio.wait":
-            waiting = asyncio.create_task(call)
-            await asyncio.wait([waiting])
-            return waiting.exception()
-        try:
-            if way == "asyncio.create_task":
-                await asyncio.create_task(call)
-            else:
-                await (asyncio.gather(call) if way == "asyncio.gather" else run.gather(call))
-        except remit.EffectFailed as exc:
-            return exc
-        return None
-
     @remit.flow(contract=OPEN)
     async def buying(run: remit.Run) -> None:
-        if error := await failed(run):
+        failed = asyncio.Event()
+
+        async def told() -> None:
+            await failed.wait()
             await run.effect(elsewhere, Order())
-            raise RuntimeError("paid elsewhere") from error
+
+        async def paid() -> None:
+            await run.effect(pay, Order())
+
+        async def itself() -> None:
+            waiting = asyncio.create_task(paid())
+            await asyncio.wait([waiting])
+            if waiting.exception() is not None:
+                await run.effect(elsewhere, Order())
+            await waiting
+
+        if way == "a task of its own":
+            await asyncio.create_task(itself())
+        beside = asyncio.create_task(told())
+        await asyncio.sleep(0)
+        try:
+            await run.effect(pay, Order())
+        except remit.EffectFailed:
+            failed.set()
+            await beside
+            raise
 
     async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
-        with pytest.raises(remit.StepError, match="paid elsewhere"):
+        with pytest.raises(remit.StepError, match="closed"):
             await rt.run(buying, id="r")
-        with pytest.raises(remit.StepError if way == "run.gather" else remit.DefinitionIncompatible):
+        with pytest.raises(remit.DefinitionIncompatible):
             await rt.run(buying, id="r")
     assert (len(ours.arrived), theirs.calls) == (1, {"i-1": 1}), "nothing is paid twice"
+
+
+@pytest.mark.parametrize("way", ["run.gather", "a pool"])
+async def test_a_failure_stays_beside_which_threads_of_a_pool_began(way: str, tmp_path: Path):  # proves: RUN-6
+    """docs/guarantees.md RUN-6, docs/concepts.md "Failures"."""
+    ran: list[str] = []
+
+    def fetch(what: str) -> str:
+        ran.append(what)
+        if what == "a" and len(ran) == 1:
+            raise OSError("no answer")
+        return what
+
+    @remit.flow(contract=OPEN)
+    def fetching(run: remit.SyncRun) -> list[str]:
+        if way == "run.gather":
+            return list(run.gather(*[run.step_call(fetch, what) for what in "ab"]))
+        with ThreadPoolExecutor(1) as pool:
+            calls = [pool.submit(copy_context().run, lambda w=what: run.branch(w).step(fetch, w)) for what in "ab"]
+            return [call.result() for call in calls]
+
+    async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(fetching, id="r")
+        if way == "run.gather":
+            assert (await rt.run(fetching, id="r")).value == ["a", "b"]
+        else:
+            with pytest.raises(remit.StepError) as failed:
+                await rt.run(fetching, id="r")
+            assert failed.value.hint.startswith("Let the flow catch this and go another way")
+    assert sorted(ran) == (["a", "a", "b"] if way == "run.gather" else ["a", "b"])
 
 
 async def test_a_task_that_makes_no_call_may_be_overtaken_by_a_recorded_one(tmp_path: Path):

@@ -67,6 +67,8 @@ READ = {
     ("engine/turn/exits.py", "note_handlers"),
     ("engine/turn/returned.py", "is_unfinished"),
     ("engine/turn/step.py", "since_us"),
+    ("engine/turn/strand.py", "here"),
+    ("engine/turn/strand.py", "Strand.call"),
     ("engine/turn/unbegun.py", "Unbegun.begin"),
     ("engine/turn/unbegun.py", "Unbegun.made"),
     ("engine/turn/unheard.py", "unheard_answers"),

@@ -199,10 +199,12 @@ def test_a_flow_begins_with_nothing_of_the_context_that_called_it():  # proves: 
     for flow in (looks_around, calls):
         asyncio.run(play(flow))
     (alone, inside) = seen
-    assert len(found) == 5
+    assert len(found) == 6
     for name, value in alone.items():
         if name == "remit_place":
             assert value.what == inside[name].what == "flow"
+        elif name == "remit_strand":
+            assert value.around is inside[name].around is None
         elif name == "remit_working_at":
             assert [work.run[-1] for work in inside[name]] == ["r", "inner"]
         else:

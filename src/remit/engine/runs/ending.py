@@ -209,7 +209,7 @@ async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcom
 
 _STAYS = (
     "Let the flow catch this and go another way, and call again with the same id, or cancel the run: what is recorded "
-    "stays, because the flow called something behind it, as in a `finally`."
+    "stays, because the flow called something behind it, as in a `finally`, or may have, in a task or thread."
 )
 
 

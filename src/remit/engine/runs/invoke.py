@@ -34,8 +34,13 @@ async def call_flow(flow: Flow[Any], run: Run, given: Any) -> Any:
             except EXITS as exc:
                 raise failure_of(exc) from exc
         waits = Waits()
+
+        def plain(loop: asyncio.AbstractEventLoop) -> Any:
+            caught.enter()  # on its thread, whose context ends with it
+            return flow.fn(waits.begin(run, loop), *arguments)
+
         try:
-            return await _in_own_thread(lambda loop: flow.fn(waits.begin(run, loop), *arguments), flow.name)
+            return await _in_own_thread(plain, flow.name)
         except asyncio.CancelledError:
             waits.cancel()  # nobody is left to hear of them, as where an async flow is cancelled
             raise

@@ -13,7 +13,7 @@ import contextvars
 from collections.abc import Awaitable
 from typing import Any
 
-from remit.engine.turn.exits import begun
+from remit.engine.turn.strand import branched
 
 
 class Contestant:
@@ -51,7 +51,7 @@ def enter(calls: list[Awaitable[Any]], sides: list[str]) -> tuple[list[asyncio.F
         mark = Contestant(outer, side)
         token = _racing_for.set(mark)
         try:
-            tasks.append(begun(call))
+            tasks.append(branched(call))
         finally:
             _racing_for.reset(token)
         marks.append(mark)

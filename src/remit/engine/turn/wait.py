@@ -22,8 +22,8 @@ from remit.engine.turn import race
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import call_made, come_behind, give
 from remit.engine.turn.due import until_asked
-from remit.engine.turn.exits import begun
 from remit.engine.turn.handed import Handed
+from remit.engine.turn.strand import branched
 from remit.engine.turn.won import recorded_winner, side_of
 from remit.errors import CallRefused, StepError
 from remit.facts.kinds import RaceWon, write
@@ -39,7 +39,7 @@ async def _gather(handed: Handed, calls: Sequence[Awaitable[Any]]) -> list[Any]:
     come_behind()
     _check_calls(calls)
     handed.take(calls)
-    handed.tasks = tasks = [begun(call) for call in calls]
+    handed.tasks = tasks = [branched(call) for call in calls]
     try:
         with handed:
             if tasks:
