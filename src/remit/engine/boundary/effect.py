@@ -82,7 +82,8 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
     task = _begin(turn, wish, go, over)
     try:
         await over  # and not the task: whoever is cancelled here cancels what they wait for
-        await turn.attempt.delivery.turn(wish.name)
+        if turn.attempt.rest.is_several:
+            await turn.attempt.delivery.turn(wish.name)
         return task.result()
     except asyncio.CancelledError:
         if task.cancelled() and not turn.attempt.is_open:

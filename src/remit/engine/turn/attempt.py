@@ -5,9 +5,8 @@
     halt       the flow ends here; what is under way at the outside is let finish and is settled
     close      from here on every call raises, and nothing more is written
 
-`AttemptStarted` rides on the first append, as recorded draws do, so a turn that writes
-nothing leaves no trace. Place in the chain is fixed when an entry is sealed; a unit that
-loses therefore closes its attempt, because everything sealed after it would lose as well.
+`AttemptStarted` rides on the first append, as recorded draws do, so a turn that writes nothing leaves no trace. Place
+in the chain is fixed when an entry is sealed; a unit that loses closes its attempt: all behind it would lose as well.
 """
 
 from __future__ import annotations
@@ -119,9 +118,8 @@ class Attempt:
     def start(self, fact: AttemptStarted) -> None:
         """Begin the turn. Nothing is written until there is something to write."""
         note_handlers()
-        at = self.writer.start(fact)
+        self.view.note_dead(fact, self.writer.start(fact))
         self.tells_death = bool(fact.dead)
-        self.view.note_dead(fact, at)
 
     async def recall(self, name: str, kind: CallKind) -> Recorded | None:
         """What the journal has for this call; None once its body may begin. Raises AttemptClosed.
@@ -130,7 +128,8 @@ class Attempt:
         journal disagree: what was begun outside under that name must not be forgotten.
         """
         come_to(name)
-        self.delivery.open(name, is_beside=self.parking.open > 1 or not self.replay.is_whole())
+        is_beside = self.rest.is_several or self.parking.open > 1 or not self.replay.is_whole()
+        self.rest.calls[name] = self.rest.stand_beside() if is_beside else None
         if not self.is_open:
             # A flow that swallows even this comes again, maybe for ever: others of this loop have their turn.
             self.times_too_late += 1
@@ -155,8 +154,7 @@ class Attempt:
         effect = self.boundary.effects.get(name) if self.is_open else None
         if effect is None or effect.state == "did_not_happen" or name in self.view.calls:
             return  # nothing is to be heard of it, or the replay tells
-        if not has_lost():
-            self.let_go |= {name}
+        self.let_go |= set() if has_lost() else {name}
         if effect.settled is None:  # and not as a person said, in this very turn
             begin(effect)
 
@@ -221,7 +219,8 @@ class Attempt:
         check_not_lost()
         try:
             self.writer.ride(kind, body, name=name, value=value)
-            self.delivery.expect(kind, name)
+            if self.rest.is_several:
+                self.delivery.expect(kind, name)
             await self.writer.append()
         except Exception as exc:
             self.lost(exc)
@@ -233,7 +232,8 @@ class Attempt:
         """
         await self._turn_to_write(is_answer=True)
         self.writer.ride_draft(draft)
-        self.delivery.expect(draft.kind, draft.name)
+        if self.rest.is_several:
+            self.delivery.expect(draft.kind, draft.name)
         try:
             await self.writer.append()
         except Exception as exc:
@@ -253,7 +253,7 @@ class Attempt:
         await self._turn_to_write(is_answer=of == "answer")
         if of == "beginning":
             check_not_lost()  # its side may have lost while it was judged, or waited to be
-        for draft in drafts:
+        for draft in drafts if self.rest.is_several else ():
             self.delivery.expect(draft.kind, draft.name)
         try:
             await self.writer.append_if(drafts, conditions, is_stoppable=is_stoppable)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 
-from remit.engine.turn.apart import calling_task
 from remit.engine.turn.rest import Rest
 from remit.facts.machine import COMPLETING
 
@@ -26,12 +25,6 @@ class Delivery:
         self._rest = rest
         self._due: dict[str, None] = {}  # calls that the flow waits for, whose outcome is drafted, in that order
         self._waiting: dict[str, asyncio.Future[None]] = {}
-
-    def open(self, name: str, *, is_beside: bool = False) -> None:
-        """The flow waits for this call. is_beside: another one of it may be open meanwhile."""
-        self._rest.is_several = self._rest.is_several or is_beside
-        task = calling_task() if self._rest.is_several else None
-        self._rest.calls[name] = None if task is None else (task, task.cancelling())
 
     def close(self, name: str) -> None:
         """It does not wait for it any more."""

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from remit.engine.declared.place import flow_of
+from remit.engine.turn.apart import calling_task
 
 STILL_SECONDS = 0.05  # a thread that came to no call in it waits for something else, or is over
 LOOKS_MAX = 1_000  # a flow that turns in the loop all the time, as one that polls does, is never at rest
@@ -24,13 +25,14 @@ _POLL_SECONDS = 0.001
 
 Ready = frozenset[object]  # turns whose flows have something ready to run in the loop
 Seen = Literal["at work", "in threads", "at rest"]
+Waiting = tuple[asyncio.Task[Any], int] | None  # for a call: the task, and how often it was cancelled by then
 
 
 class Rest:
     """Belongs to the attempt's event loop. `is_over` between two outcomes; `is_several` from when calls stand beside.
 
     of: the attempt, as the flow's place knows it.
-    calls: that the flow waits for, by name; with the task that waits, and how often that was cancelled by then.
+    calls: that the flow waits for, by name; None for one that stands alone, or is waited for in no task.
     threads: of a plain flow, those that were given something and came to no call since. then: called at rest.
     """
 
@@ -42,8 +44,14 @@ class Rest:
         self._looks, self._since = 0, 0.0
         self._waiting: list[asyncio.Future[None]] = []
         self.is_over, self.is_several = True, False
-        self.calls: dict[str, tuple[asyncio.Task[Any], int] | None] = {}
+        self.calls: dict[str, Waiting] = {}
         self.threads: set[int] = set()
+
+    def stand_beside(self) -> Waiting:
+        """Another call of the flow may be open while the one is that this task waits for."""
+        self.is_several = True
+        task = calling_task()
+        return None if task is None else (task, task.cancelling())
 
     def begin(self) -> None:
         """The flow was given something."""

@@ -72,7 +72,8 @@ async def compute(
         leave(here)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
     await attempt.append("StepDone", b'{"took":%d}' % since_us(began), name=name, value=data)
-    await attempt.delivery.turn(name)
+    if attempt.rest.is_several:
+        await attempt.delivery.turn(name)
     return twin
 
 

@@ -130,7 +130,7 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
     if attempt.replay.has(name):
         return await recorded_winner(attempt, name, marks)
     race.come_to(name)
-    attempt.delivery.open(name)
+    attempt.rest.calls[name] = None
     winner = await finished.get()
     race.decide(marks, winner)
     try:
