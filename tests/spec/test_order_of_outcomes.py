@@ -237,7 +237,6 @@ def test_workers_in_threads_at_one_queue_pay_each_bill_once(tmp_path: Any):  # p
 
         def worker(run: remit.SyncRun, number: int) -> None:
             while True:
-                time.sleep(0.01 * (2 - number))  # in which nothing of it shows in the loop
                 try:
                     order = orders.get_nowait()
                 except queue.Empty:
@@ -247,10 +246,15 @@ def test_workers_in_threads_at_one_queue_pay_each_bill_once(tmp_path: Any):  # p
                 fine = all(run.gather(run.step_call(screen, bill))) if order == 0 else run.step(screen, bill)
                 if fine:
                     run.effect(bank.pay_slowly, bill)
+                time.sleep(0.02 * (2 - number))  # in which nothing of it shows in the loop
 
         with ThreadPoolExecutor(3) as pool:
             workers = [run.branch(f"worker-{n}") for n in range(3)]
-            calls = [pool.submit(contextvars.copy_context().run, partial(worker, w, n)) for n, w in enumerate(workers)]
+            calls = []
+            for number, worker_run in enumerate(workers):
+                calls.append(pool.submit(contextvars.copy_context().run, partial(worker, worker_run, number)))
+                while sum(map(len, taken[-1:])) <= number:  # each takes its first order before the next begins
+                    time.sleep(0.001)
             for call in calls:
                 call.result()
         run.step(failing.step)

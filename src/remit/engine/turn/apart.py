@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine
+import sys
+from collections.abc import Coroutine, Set
+from concurrent.futures import thread as pool
 from typing import Any, TypeVar
 
 from remit.engine.turn.exits import EXITS, begun, failure_of
 
 T = TypeVar("T")
+
+_IDLE = pool._worker.__code__  # in which a thread of a pool waits
 
 
 async def apart(work: Coroutine[Any, Any, T]) -> T:
@@ -44,6 +48,12 @@ def times_cancelled() -> int:
     """
     task = calling_task()
     return 0 if task is None else task.cancelling()
+
+
+def busy(threads: Set[int]) -> set[int]:
+    """Of threads, by identity, those that live and do not wait in a pool for work."""
+    frames = sys._current_frames()
+    return {thread for thread in threads if thread in frames and frames[thread].f_code is not _IDLE}
 
 
 def calling_task() -> asyncio.Task[Any] | None:

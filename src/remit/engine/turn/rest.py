@@ -16,9 +16,9 @@ from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 from remit.engine.declared.place import flow_of
-from remit.engine.turn.apart import calling_task
+from remit.engine.turn.apart import busy, calling_task
 
-STILL_SECONDS = 0.05  # a thread that came to no call in it waits for something else, or is over
+THREAD_SECONDS = 1.0  # a thread that came to no call in it waits for something else
 LOOKS_MAX = 1_000  # a flow that turns in the loop all the time, as one that polls does, is never at rest
 _LOOKS_BLIND = 64  # where a loop does not show what is ready in it
 _POLL_SECONDS = 0.001
@@ -83,7 +83,10 @@ class Rest:
         is_at_work = self._looks < _LOOKS_BLIND if ready is None else self._is_among(ready)
         if is_at_work and self._looks < LOOKS_MAX:
             return "at work"
-        return "in threads" if self.threads and now - self._since < STILL_SECONDS else "at rest"
+        if self.threads and now - self._since < THREAD_SECONDS:
+            self.threads &= busy(self.threads)
+            return "in threads" if self.threads else "at rest"
+        return "at rest"
 
     def end(self) -> None:
         """It is at rest: whoever waits for that goes on."""

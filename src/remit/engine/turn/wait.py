@@ -111,7 +111,6 @@ async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], h
             handed.is_decided = True
             # No await between knowing the winner and marking the losers: one that was let go must not take a turn.
             race.decide(marks, winner)
-            await attempt.delivery.turn(name)
             for task in tasks[:winner] + tasks[winner + 1 :]:
                 task.cancel()
             try:
@@ -147,8 +146,9 @@ async def _decided(attempt: Attempt, name: str, marks: list[race.Contestant], fi
         )
         attempt.ride("RaceWon", write(won), name=name)
         attempt.delivery.expect("RaceWon", name)
+        await attempt.delivery.turn(name)
     except asyncio.CancelledError:
-        race.reopen(marks)  # nobody lost a race of which no end is recorded, and who is given up says so
+        race.reopen(marks)  # nobody lost a race whose end the flow did not hear, and who is given up says so
         raise
     return winner
 
