@@ -37,7 +37,7 @@ async def test_an_effect_is_intended_before_its_body_and_settled_after_it(
 
     (key,) = till.keys
     request = {"amount": 100, "invoice": "i-1", "payee": "acme"}
-    assert seen == [("in_doubt", key, request, CROSSED[:2])]
+    assert seen == [("under_way", key, request, CROSSED[:2])]
     assert outcome.value == [100]
     assert (effect.state, effect.key, effect.calls, effect.outcome) == ("ok", key, 1, {"amount": 100, "number": 1})
 
