@@ -393,7 +393,7 @@ async def test_whoever_is_woken_by_another_hears_after_that_one_did_all_it_does(
 async def test_a_flow_that_turns_in_the_loop_all_the_time_is_given_its_outcomes_all_the_same(
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ):  # proves: RUN-8
-    monkeypatch.setattr(rest, "LOOKS_MAX", 50)
+    monkeypatch.setattr(rest, "BUSY_SECONDS", 0.05)
     failing = Failing()
 
     @remit.flow(contract=OPEN)

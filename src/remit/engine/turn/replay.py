@@ -121,7 +121,12 @@ class Replay:
             if not self.is_over:
                 await self._wait(self._waiting, name, is_whole=self.is_whole())
             return None
-        if name in self._passed or (self._is_next(recorded) and self._rest.is_over):
+        is_next = name in self._passed
+        if not is_next and self._is_next(recorded) and self._rest.is_over:
+            is_next = not self._rest.is_at_work(asyncio.get_running_loop())
+            if not is_next:
+                self._rest.watch()  # what the flow began before it came here comes to its calls first
+        if is_next:
             self._deliver(recorded)
             return recorded
         try:

@@ -18,13 +18,13 @@ from weakref import WeakKeyDictionary
 from remit.engine.declared.place import flow_of
 from remit.engine.turn.apart import busy, calling_task
 
-THREAD_SECONDS = 1.0  # a thread that came to no call in it waits for something else
-LOOKS_MAX = 1_000  # a flow that turns in the loop all the time, as one that polls does, is never at rest
+BUSY_SECONDS = 1.0  # a flow that turns in the loop for longer polls; a thread that came to no call waits otherwise
+GIVING_UP_SECONDS = 5.0  # for which a body that was cancelled may clean up
 _LOOKS_BLIND = 64  # where a loop does not show what is ready in it
 _POLL_SECONDS = 0.001
 
 Ready = frozenset[object]  # turns whose flows have something ready to run in the loop
-Seen = Literal["at work", "in threads", "at rest"]
+Seen = Literal["at work", "elsewhere", "at rest"]
 Waiting = tuple[asyncio.Task[Any], int] | None  # for a call: the task, and how often it was cancelled by then
 
 
@@ -75,17 +75,21 @@ class Rest:
     def is_at_work(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether something of the flow is ready to run in the loop, or a call of its own is being given up."""
         ready = _ready(loop)
-        return self._is_among(ready) if ready is not None else not self.is_over and self._looks < _LOOKS_BLIND
+        if ready is None:
+            return not self.is_over and self._looks < _LOOKS_BLIND
+        return self._of in ready or self._is_giving_up()
 
     def see(self, ready: Ready | None, now: float) -> Seen:
         """Look at it, in a turn of the loop. ready: None where the loop does not show it."""
         self._looks += 1
-        is_at_work = self._looks < _LOOKS_BLIND if ready is None else self._is_among(ready)
-        if is_at_work and self._looks < LOOKS_MAX:
+        seconds = now - self._since
+        if (self._looks < _LOOKS_BLIND if ready is None else self._of in ready) and seconds < BUSY_SECONDS:
             return "at work"
-        if self.threads and now - self._since < THREAD_SECONDS:
+        if self._is_giving_up() and seconds < GIVING_UP_SECONDS:
+            return "elsewhere"
+        if self.threads and seconds < BUSY_SECONDS:
             self.threads &= busy(self.threads)
-            return "in threads" if self.threads else "at rest"
+            return "elsewhere" if self.threads else "at rest"
         return "at rest"
 
     def end(self) -> None:
@@ -99,10 +103,8 @@ class Rest:
         for go_on in self.then:
             go_on()
 
-    def _is_among(self, ready: Ready) -> bool:
-        if self._of in ready:
-            return True
-        # A cancellation came to a call that did not raise it yet: the body that it waits for has to end.
+    def _is_giving_up(self) -> bool:
+        """Whether a cancellation came to a call that did not raise it yet: the body that it waits for has to end."""
         return any(call is not None and call[0].cancelling() > call[1] for call in self.calls.values())
 
 
@@ -131,7 +133,8 @@ class _Watch:
             self._due = loop.call_later(_POLL_SECONDS, self._look, loop, context=Context())
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        ready, now, self._due = _ready(loop), loop.time(), None
+        self._due = None
+        ready, now = _ready(loop), loop.time()
         seen = [(rest, rest.see(ready, now)) for rest in self._rests]
         self._rests = [rest for rest, what in seen if what != "at rest"]
         if self._rests:
@@ -146,7 +149,13 @@ def _ready(loop: asyncio.AbstractEventLoop) -> Ready | None:
     ready = getattr(loop, "_ready", None)
     if ready is None:
         return None
-    return frozenset(flow_of(getattr(handle, "_context", None)) for handle in tuple(ready) if not handle.cancelled())
+    while True:
+        try:
+            handles = tuple(ready)
+            break
+        except RuntimeError:  # a collection of garbage in it made something ready
+            continue
+    return frozenset(flow_of(getattr(handle, "_context", None)) for handle in handles if not handle.cancelled())
 
 
 _watches: WeakKeyDictionary[asyncio.AbstractEventLoop, _Watch] = WeakKeyDictionary()
