@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 import remit
-from remit.engine.turn import rest
+from remit.engine.turn import replay, rest
 from tests.spec.conftest import Storage
 from tests.support.office import answer, staffed
 from tests.support.till import Order, Receipt, Till
@@ -587,3 +587,220 @@ async def test_nothing_begins_while_what_happened_is_on_its_way_up_and_given_up(
         with suppress(remit.DefinitionIncompatible):  # a flow that gives up by the clock is another one the next time
             await rt.run(flow, id="r")
     assert sent == ["pay"]
+
+
+# -- what begins, ends and fails beside ---------------------------------------------------------------------------
+
+
+async def taken_twice(
+    storage: Storage, flow: Callable[[remit.Run, list[tuple[str, int]]], Awaitable[None]]
+) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Who took which order, in the first turn and in the second."""
+    failing, turns = Failing(), list[list[tuple[str, int]]]()
+
+    @remit.flow(contract=OPEN, name="flow")
+    async def both(run: remit.Run) -> None:
+        turns.append([])
+        await flow(run, turns[-1])
+        await run.step(failing.step)
+
+    await twice(storage, both, failing)
+    return turns[0], turns[1]
+
+
+@pytest.mark.parametrize("way", ["gather", "task group", "task of its own"])
+async def test_what_was_begun_before_the_first_outcome_comes_to_its_calls_before_it(
+    way: str, storage: Storage
+):  # proves: RUN-8
+    """The flow's own call is recorded, and could be answered before the tasks that it made have had their turn."""
+
+    async def flow(run: remit.Run, taken: list[tuple[str, int]]) -> None:
+        orders = [3, 2, 1]
+
+        async def side(run: remit.Run) -> None:
+            for n in range(2):
+                taken.append(("side", orders.pop()))
+                await run.step(step, 4 if n else 0)
+
+        async def own() -> None:
+            await run.step(step, 8)
+            taken.append(("own", orders.pop()))
+
+        if way == "gather":
+            await run.gather(own(), side(run.branch("s")))
+        elif way == "task group":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(side(run.branch("s")))
+                await own()
+        else:
+            beside = asyncio.ensure_future(side(run.branch("s")))
+            await own()
+            await beside
+
+    first, second = await taken_twice(storage, flow)
+    assert first == second
+
+
+async def test_a_body_that_cleans_up_for_a_while_is_waited_for(storage: Storage):  # proves: RUN-8
+    """In the later turn it is not at work any more, and the loser of the race goes on at once."""
+
+    @remit.step
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.1)
+
+    async def flow(run: remit.Run, taken: list[tuple[str, int]]) -> None:
+        orders = [3, 2, 1]
+
+        async def raced() -> None:
+            await run.first(run.branch("x").step(slow), run.branch("y").step(step, 5))
+            taken.append(("raced", orders.pop()))
+
+        async def other(run: remit.Run) -> None:
+            await run.step(step, 40)
+            taken.append(("other", orders.pop()))
+            await run.step(step, 40)
+            taken.append(("other", orders.pop()))
+
+        await run.gather(raced(), other(run.branch("o")))
+
+    first, second = await taken_twice(storage, flow)
+    assert first == second
+
+
+async def test_a_flow_that_is_at_work_for_many_turns_of_the_loop_is_at_work(storage: Storage):  # proves: RUN-8
+    async def flow(run: remit.Run, taken: list[tuple[str, int]]) -> None:
+        orders = [3, 2, 1]
+
+        async def summing(run: remit.Run) -> None:
+            await run.step(step, 2)
+            rows: asyncio.Queue[int] = asyncio.Queue(maxsize=1)
+
+            async def read() -> None:
+                for row in range(2_000):
+                    await rows.put(row)
+
+            reading = asyncio.ensure_future(read())
+            for _ in range(2_000):
+                await rows.get()
+            await reading
+            taken.append(("summing", orders.pop()))
+
+        async def other(run: remit.Run) -> None:
+            await run.step(step, 300)
+            taken.append(("other", orders.pop()))
+
+        await run.gather(summing(run.branch("s")), other(run.branch("o")))
+
+    first, second = await taken_twice(storage, flow)
+    assert first == second == [("summing", 1), ("other", 2)]
+
+
+async def test_a_loser_goes_on_until_the_flow_hears_that_it_lost(storage: Storage):  # proves: RUN-8
+    """It heard of its own outcome before, and gives back what it took when it is let go: in each turn then."""
+
+    async def flow(run: remit.Run, taken: list[tuple[str, int]]) -> None:
+        orders, wakes = [5, 4, 3, 2, 1], asyncio.Event()
+
+        async def loser(run: remit.Run) -> None:
+            order = orders.pop()
+            try:
+                await deep(run.branch("d"), 10, 4)
+                wakes.set()
+                await run.step(step, 1_000)
+            except asyncio.CancelledError:
+                orders.append(order)
+                raise
+
+        async def winner(run: remit.Run) -> None:
+            await run.step(step, 10)
+
+        async def third(run: remit.Run) -> None:
+            await wakes.wait()
+            taken.append(("third", orders.pop()))
+            await run.step(step, 1)
+            taken.append(("third", orders.pop()))
+
+        async def race() -> None:
+            await run.first(loser(run.branch("l")), winner(run.branch("w")))
+            taken.append(("race", orders.pop()))
+
+        third_call = asyncio.ensure_future(third(run.branch("t")))
+        await race()
+        wakes.set()
+        await third_call
+
+    first, second = await taken_twice(storage, flow)
+    assert first == second
+
+
+async def test_whatever_a_look_at_the_loop_raises_nobody_is_left_waiting(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: RUN-8
+    """What is ready in the loop may change while it is looked at: a collection of garbage calls something."""
+
+    class Changing(list[Any]):
+        times = 0
+
+        def __iter__(self) -> Any:
+            Changing.times += 1
+            if Changing.times % 3 == 1:
+                raise RuntimeError("deque mutated during iteration")
+            return super().__iter__()
+
+    failing, look = Failing(), rest._ready
+
+    class Loop:
+        def __init__(self, ready: Any) -> None:
+            self._ready = Changing(ready)
+
+    monkeypatch.setattr(rest, "_ready", lambda loop: look(Loop(loop._ready)))  # type: ignore[arg-type]
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> int:
+        found = await run.gather(*(run.branch(str(n)).step(step, n) for n in range(5)))
+        await run.step(failing.step)
+        return sum(found)
+
+    assert await twice(storage, flow, failing) == 10
+    assert Changing.times > 5
+
+
+@pytest.mark.parametrize("way", ["semaphore", "wider"])
+async def test_a_failed_call_that_holds_what_the_others_wait_for_is_named_with_the_way_out(
+    way: str, storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: RUN-4, RUN-6
+    monkeypatch.setattr(replay, "STILL_SECONDS_OF_TASKS", 0.5)
+    failing, width, paid = Failing(), [1], list[int]()
+
+    @remit.effect
+    async def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        slots = asyncio.Semaphore(width[0])
+
+        async def one(run: remit.Run, order: int) -> None:
+            async with slots:
+                if order == 0:
+                    await run.step(failing.step)
+                await run.effect(pay, order)
+
+        await run.gather(*(one(run.branch(str(order)), order) for order in range(3)))
+
+    async with storage.open() as rt, asyncio.timeout(60):
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+        failing.is_up = True
+        if way == "semaphore":
+            with pytest.raises(remit.DefinitionIncompatible) as refused:
+                await rt.run(flow, id="r")
+            assert refused.value.failed == ("0/book",)
+            assert "'0/book' failed before" in refused.value.hint and "be wider for a turn" in refused.value.hint
+        width[0] = 2
+        await rt.run(flow, id="r")
+    assert sorted(paid) == [0, 1, 2]

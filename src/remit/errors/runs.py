@@ -89,6 +89,7 @@ class DefinitionIncompatible(RemitError):
     recorded: names that the journal has and the flow did not ask for.
     asked: names that the flow asked for and the journal does not have.
     done: effects of the run that happened or may have, which a new run would do again.
+    failed: calls that failed in an earlier turn and wait to run again.
     functions: where one name went from one function to another: which one did what is recorded, which has it now.
     """
 
@@ -97,11 +98,23 @@ class DefinitionIncompatible(RemitError):
     exit_status = 4
 
     def __init__(
-        self, recorded: Names, asked: Names, *, done: Names = (), functions: tuple[str, str] | None = None
+        self,
+        recorded: Names,
+        asked: Names,
+        *,
+        done: Names = (),
+        failed: Names = (),
+        functions: tuple[str, str] | None = None,
     ) -> None:
         again = done_anew(done)
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
         hint = f"{_BACK}. {again}" if done else None
+        if failed:
+            hint = (
+                f"{_BACK}. Where they are there: {_listed(failed)} failed before, runs again once all that is recorded "
+                "was asked for, and holds what the others wait for. Let that semaphore, lock or pool be wider for a turn."
+                f" {again}"
+            ).rstrip()
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
         if functions is not None:
             did, has = functions
@@ -111,7 +124,8 @@ class DefinitionIncompatible(RemitError):
                 f"another connector. Give any other one a name of its own. {again}"
             ).rstrip()
         super().__init__(told, hint=hint)
-        self.recorded, self.asked, self.done, self.functions = recorded, asked, done, functions
+        self.recorded, self.asked, self.done, self.failed = recorded, asked, done, failed
+        self.functions = functions
 
 
 class Tampered(RemitError):

@@ -84,6 +84,7 @@ class RunView:
     dead: dict[str, Death] = field(default_factory=dict)  # by worker
     calls: dict[str, Recorded] = field(default_factory=dict)  # by name, in the order of completion
     parked: RunParked | None = None  # why it waits; None while it does not
+    again: tuple[str, ...] = ()  # calls that failed and run again
     ended: RunEnded | None = None
     boundary: Boundary = field(default_factory=Boundary)
     reach: Reach = field(default_factory=Reach)  # as it was when the journal was read
@@ -224,7 +225,7 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
 
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:
     """Forget the failed calls that run again; a failure that the flow caught stays recorded."""
-    view.parked, view.last_value = fact, entry.value
+    view.parked, view.last_value, view.again = fact, entry.value, (*view.again, *fact.calls)
     for name in fact.calls:
         call = view.calls.pop(name, None)
         if call is None or not call.may_run_again:

@@ -32,7 +32,7 @@ from remit.engine.process.standing import look
 from remit.engine.turn.due import check_heard
 from remit.engine.turn.halt import Ended, Parked, ended
 from remit.engine.turn.posts import notice
-from remit.engine.turn.race import check_not_lost, has_lost
+from remit.engine.turn.race import has_lost, unless_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Of
@@ -97,7 +97,7 @@ async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided 
     question = await _gather(turn, wish)
     _check_readable(turn, wish)
     if not wish.is_sent_again:  # that one was begun before the race ended, or the flow gave anything up
-        check_not_lost()
+        await unless_lost()
         check_heard(turn.attempt, wish.name)
     if question.authority != turn.host.standing.authority.version:
         raise Moved("authority")  # another turn read on: nobody is refused by what held when this was begun

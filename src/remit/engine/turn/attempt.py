@@ -24,7 +24,7 @@ from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
 from remit.engine.turn.exits import note_handlers
 from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
-from remit.engine.turn.race import check_not_lost, come_to, has_lost
+from remit.engine.turn.race import check_not_lost, come_to, has_lost, unless_lost
 from remit.engine.turn.replay import NO_NAMES, Replay
 from remit.engine.turn.rest import Rest
 from remit.engine.turn.unbegun import Unbegun
@@ -99,18 +99,18 @@ class Attempt:
         self.let_go = NO_NAMES  # what is under way, or over, that the flow gave up, other than by losing a race
         self.awaited: dict[str, bytes] = {}  # calls of the boundary that the flow waits for, with the request of each
         self.given_up: dict[str, bytes] = {}  # those that it gave up, other than by losing a race
-        calls = view.calls.values()
         self.unbegun = Unbegun(self)
         self.under_way: set[str] = set()  # effects whose function is being called for the first time: no doubt yet
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.tells_death = False  # its first entry says who is dead, and is written whatever else it finds
         self.has_opened = False  # the run was opened for this turn, by whoever has its outcome from it
-        self.failed = frozenset([c.name for c in calls if c.may_run_again])
-        self.ridden = {c.name: c for c in calls if c.is_ridden}
+        self.failed = frozenset([c.name for c in view.calls.values() if c.may_run_again])
+        self.ridden = {c.name: c for c in view.calls.values() if c.is_ridden}
         self.rest = Rest(self)
         self.delivery = Delivery(self.rest)
-        self.replay = Replay([c for c in calls if not c.is_ridden], self.unasked, self._refuse, self.rest, main=main)
+        done = [c for c in view.calls.values() if not c.is_ridden]
+        self.replay = Replay(done, self.unasked, self._refuse, self.rest, main=main)
         self.rest.then = (self.replay.go_on, self.delivery.go_on)
         self.parking = Parking(self.halt, self.lost)
         self.when_over: Callable[[], None] | None = None  # told when calls may not go on any more
@@ -124,8 +124,7 @@ class Attempt:
     async def recall(self, name: str, kind: CallKind) -> Recorded | None:
         """What the journal has for this call; None once its body may begin. Raises AttemptClosed.
 
-        kind: what the code asks for by this name. Where the journal knows the name as another kind of call, code and
-        journal disagree: what was begun outside under that name must not be forgotten.
+        kind: what the code asks for by this name. Where the journal knows another kind, it disagrees with the code.
         """
         come_to(name)
         is_beside = self.rest.is_several or self.parking.open > 1 or not self.replay.is_whole()
@@ -140,9 +139,11 @@ class Attempt:
         if name in self.unasked:
             self.replay.come_to(name)
         if not self.replay.has(name):
+            if self.replay.is_over:
+                await unless_lost()
+                self.check_open()
+                return None
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
-        if self.replay.is_over and not self.replay.has(name):
-            return None
         recorded = await self.replay.take(name)
         if recorded is None:
             self.check_open()
@@ -215,8 +216,7 @@ class Attempt:
 
     async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
         """Make an entry durable, with all that rides. Raises AttemptClosed where it was not written."""
-        await self._turn_to_write()
-        check_not_lost()
+        await self._turn_to_write("beginning")
         try:
             self.writer.ride(kind, body, name=name, value=value)
             if self.rest.is_several:
@@ -230,7 +230,7 @@ class Attempt:
 
         Only from a task that no flow cancels: whoever stops it all the same ends the turn.
         """
-        await self._turn_to_write(is_answer=True)
+        await self._turn_to_write("answer")
         self.writer.ride_draft(draft)
         if self.rest.is_several:
             self.delivery.expect(draft.kind, draft.name)
@@ -250,9 +250,7 @@ class Attempt:
         of: what they are of. is_stoppable: False from a task that no flow cancels; whoever stops it all the same ends
         the turn. Raises AttemptClosed where an answer was not written for another reason.
         """
-        await self._turn_to_write(is_answer=of == "answer")
-        if of == "beginning":
-            check_not_lost()  # its side may have lost while it was judged, or waited to be
+        await self._turn_to_write(of)
         for draft in drafts if self.rest.is_several else ():
             self.delivery.expect(draft.kind, draft.name)
         try:
@@ -269,10 +267,7 @@ class Attempt:
             raise
 
     async def append_within(self, build: Callable[[Any, Seal], Any], *, limit_ms: int) -> None:
-        """Make entries durable in a transaction of the application's. Raises Moved, and what its code raised.
-
-        Raises AttemptClosed where it was not written because the run or the store is lost.
-        """
+        """Make entries durable in a transaction of the application's. Raises Moved, AttemptClosed, and as its code."""
         await self._turn_to_write()
         try:
             await self.writer.append_within(build, limit_ms=limit_ms)
@@ -315,8 +310,7 @@ class Attempt:
     def over(self) -> None:
         """The turn ended: calls that its flow left behind raise, and nothing more is written."""
         hint = "Await every call before the flow returns; one that it leaves behind comes too late."
-        why = "The attempt had ended when this call came; nothing was written."
-        self.close(CallRefused(why, code="attempt.ended", hint=hint))
+        self.close(CallRefused(_OVER.words, code=_OVER.code, hint=hint))
 
     def halt(self, why: Halt) -> None:
         """End the flow here: its calls raise, and what is under way outside may be settled. The first reason stays."""
@@ -352,7 +346,8 @@ class Attempt:
 
     def misfit(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> DefinitionIncompatible:
         """What is said where code and journal disagree."""
-        return DefinitionIncompatible(recorded, asked, done=self.boundary.may_have_happened)
+        again = [name for name in asked if name in self.view.again]
+        return DefinitionIncompatible(recorded, asked, done=self.boundary.may_have_happened, failed=tuple(again))
 
     def reopen_to_end(self) -> None:
         """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""
@@ -364,17 +359,21 @@ class Attempt:
         while self.in_flight:
             await asyncio.wait(list(self.in_flight))
 
-    async def _turn_to_write(self, *, is_answer: bool = False) -> None:
+    async def _turn_to_write(self, of: Of = "") -> None:
         """Wait for a unit with conditions that is under way. Raises AttemptClosed where nothing may be written.
 
-        is_answer: that code does not fit makes no answer of the outside untrue; what rides of that code is dropped.
+        Code that does not fit makes no answer untrue; what rides of it is dropped. The side of a beginning may lose here.
         """
+        if of == "beginning":
+            await unless_lost()
         if self.writer.alone is not None:
             await self.writer.until_free()
         if self.closed_by is not None:
-            if not (is_answer and isinstance(self.closed_by, MISFITS)):
+            if not (of == "answer" and isinstance(self.closed_by, MISFITS)):
                 raise AttemptClosed from self.closed_by
             self.writer.drop_riding()
+        if of == "beginning":
+            check_not_lost()
 
     def _tell_calls(self) -> None:
         if self.when_over is not None:
@@ -390,9 +389,8 @@ class Attempt:
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
         unheard = unheard_of(self.view, recorded)
         if unheard and all(self.unbegun.is_given_up(name) for name in recorded):
-            self.halt(parked_unheard(unheard, ", ".join(asked) or "its end"))  # its code did not change
-        else:
-            self.close(self.misfit(recorded, asked))
+            return self.halt(parked_unheard(unheard, ", ".join(asked) or "its end"))  # its code did not change
+        self.close(self.misfit(recorded, asked))
 
 
 _LATE_MANY = 100

@@ -22,11 +22,12 @@ class Contestant:
     side: its name, or that of the function that it is.
     """
 
-    __slots__ = ("calls", "has_lost", "outer", "side")
+    __slots__ = ("calls", "has_lost", "outer", "side", "told")
 
     def __init__(self, outer: Contestant | None, side: str) -> None:
         self.has_lost, self.outer, self.side = False, outer, side
         self.calls: set[str] = set()
+        self.told: asyncio.Future[None] | None = None  # done when the flow hears that it lost, or that nobody did
 
 
 _racing_for: contextvars.ContextVar[Contestant | None] = contextvars.ContextVar("remit_racing_for", default=None)
@@ -76,12 +77,22 @@ def decide(marks: list[Contestant], winner: int) -> None:
     """From here on the others begin and record nothing; what is recorded of them already is still handed out."""
     for position, mark in enumerate(marks):
         mark.has_lost = position != winner
+        if mark.has_lost and mark.told is None:
+            mark.told = asyncio.get_running_loop().create_future()
+
+
+def tell(marks: list[Contestant]) -> None:
+    """The flow hears of it: those that lost are let go."""
+    for mark in marks:
+        if mark.told is not None and not mark.told.done():
+            mark.told.set_result(None)
 
 
 def reopen(marks: list[Contestant]) -> None:
     """The race was given up before its end was recorded."""
+    tell(marks)
     for mark in marks:
-        mark.has_lost = False
+        mark.has_lost, mark.told = False, None
 
 
 def has_lost() -> bool:
@@ -96,3 +107,16 @@ def check_not_lost() -> None:
     """Raises CancelledError under a contestant that lost: it begins and records nothing any more."""
     if has_lost():
         raise asyncio.CancelledError("another call won this race")
+
+
+async def unless_lost() -> None:
+    """Under a contestant that lost: wait until the flow hears that. Raises CancelledError then, as `check_not_lost`.
+
+    What was written before the race's end it hears before, and what it does with that is not to be cut short.
+    """
+    mark = _racing_for.get()
+    while mark is not None:
+        if mark.has_lost and mark.told is not None and not mark.told.done():
+            await asyncio.wait([mark.told])
+        mark = mark.outer
+    check_not_lost()

@@ -111,6 +111,7 @@ async def _first(attempt: Attempt, name: str, calls: Sequence[Awaitable[Any]], h
             handed.is_decided = True
             # No await between knowing the winner and marking the losers: one that was let go must not take a turn.
             race.decide(marks, winner)
+            race.tell(marks)
             for task in tasks[:winner] + tasks[winner + 1 :]:
                 task.cancel()
             try:
