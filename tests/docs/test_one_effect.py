@@ -76,6 +76,7 @@ READ = {
     ("authority/rule.py", "several_names"),
     ("engine/turn/wish.py", "Wish.declared"),
     ("engine/turn/race.py", "come_to"),
+    ("engine/turn/race.py", "check_not_lost"),
     ("engine/turn/race.py", "has_lost"),
     ("engine/turn/writer.py", "JournalWriter.now"),
     ("engine/turn/writer.py", "JournalWriter.place"),

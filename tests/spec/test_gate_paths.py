@@ -52,6 +52,7 @@ PLACES: dict[str, dict[str, str]] = {
         "engine/boundary/evidence.py take": "the same, looked at when the evidence is stated",
         "engine/declared/flow.py Step.__call__": "a step's",
         "engine/runs/invoke.py call_flow": "a flow's",
+        "engine/runs/invoke.py call_flow.plain": "a plain flow's, in its thread",
         "faces/cli/compared.py declared": "looked at for the names of what its module has; it is not called",
         "faces/listform.py _checked.called": "a step's, of the list form",
         "faces/listform.py _checked.awaited": "a step's, of the list form",

@@ -112,8 +112,8 @@ class DefinitionIncompatible(RemitError):
         if failed:
             hint = (
                 f"{_BACK}. Where they are there: {_listed(failed)} failed before, runs again once all that is recorded "
-                "was asked for, and holds what the others wait for. Let that semaphore, lock or pool be wider for a turn."
-                f" {again}"
+                "was asked for, and holds what the others wait for. Let that semaphore, lock or pool be wider for a "
+                f"turn. {again}"
             ).rstrip()
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
         if functions is not None:

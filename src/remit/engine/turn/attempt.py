@@ -310,7 +310,7 @@ class Attempt:
     def over(self) -> None:
         """The turn ended: calls that its flow left behind raise, and nothing more is written."""
         hint = "Await every call before the flow returns; one that it leaves behind comes too late."
-        self.close(CallRefused(_OVER.words, code=_OVER.code, hint=hint))
+        self.close(CallRefused(_OVER.words, code="attempt.ended", hint=hint))
 
     def halt(self, why: Halt) -> None:
         """End the flow here: its calls raise, and what is under way outside may be settled. The first reason stays."""
@@ -362,7 +362,7 @@ class Attempt:
     async def _turn_to_write(self, of: Of = "") -> None:
         """Wait for a unit with conditions that is under way. Raises AttemptClosed where nothing may be written.
 
-        Code that does not fit makes no answer untrue; what rides of it is dropped. The side of a beginning may lose here.
+        Code that does not fit makes no answer untrue; what rides of it is dropped. A beginning's side may lose here.
         """
         if of == "beginning":
             await unless_lost()
