@@ -618,12 +618,12 @@ async def test_what_was_begun_before_the_first_outcome_comes_to_its_calls_before
         orders = [3, 2, 1]
 
         async def side(run: remit.Run) -> None:
-            for n in range(2):
+            for _ in range(2):
                 taken.append(("side", orders.pop()))
-                await run.step(step, 4 if n else 0)
+                await run.step(step, 30)
 
         async def own() -> None:
-            await run.step(step, 8)
+            await run.step(step, 2)
             taken.append(("own", orders.pop()))
 
         if way == "gather":
@@ -638,7 +638,7 @@ async def test_what_was_begun_before_the_first_outcome_comes_to_its_calls_before
             await beside
 
     first, second = await taken_twice(storage, flow)
-    assert first == second
+    assert first == second == [("side", 1), ("own", 2), ("side", 3)]
 
 
 async def test_a_body_that_cleans_up_for_a_while_is_waited_for(storage: Storage):  # proves: RUN-8
@@ -804,3 +804,23 @@ async def test_a_failed_call_that_holds_what_the_others_wait_for_is_named_with_t
         width[0] = 2
         await rt.run(flow, id="r")
     assert sorted(paid) == [0, 1, 2]
+
+
+async def test_a_loser_that_swallows_that_it_lost_is_told_again_at_its_next_call(storage: Storage):  # proves: RUN-8
+    told = list[str]()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> int:
+        async def deaf(run: remit.Run) -> None:
+            for n in range(3):
+                try:
+                    await run.branch(str(n)).step(step, 1_000)
+                except asyncio.CancelledError:
+                    told.append(str(n))
+
+        won: int = await run.first(deaf(run.branch("x")), run.branch("y").step(step, 5))
+        return won
+
+    async with storage.open() as rt, asyncio.timeout(20):
+        assert (await rt.run(flow, id="r")).value == 5
+    assert told == ["0", "1", "2"]
