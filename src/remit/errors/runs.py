@@ -108,13 +108,12 @@ class DefinitionIncompatible(RemitError):
     ) -> None:
         again = done_anew(done)
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
-        hint = f"{_BACK}. {again}" if done else None
+        hint = f"{_BACK}. {again}" if done else self.hint
         if failed:
-            hint = (
-                f"{_BACK}. Where they are there: {_listed(failed)} failed before, runs again once all that is recorded "
-                "was asked for, and holds what the others wait for. Let that semaphore, lock or pool be wider for a "
-                f"turn. {again}"
-            ).rstrip()
+            hint += (
+                f" Where they are there: {_listed(failed)} failed before, runs again once all that is recorded was "
+                "asked for, and holds what the others wait for. Let that semaphore, lock or pool be wider for a turn."
+            )
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
         if functions is not None:
             did, has = functions

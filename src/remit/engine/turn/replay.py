@@ -123,7 +123,8 @@ class Replay:
             return None
         is_next = name in self._passed
         if not is_next and self._is_next(recorded) and self._rest.is_over:
-            is_next = not self._rest.is_at_work(asyncio.get_running_loop())
+            is_last = len(self._left) == 1 and not self._unasked  # there is nothing that it could come before
+            is_next = is_last or not self._rest.is_at_work(asyncio.get_running_loop())
             if not is_next:
                 self._rest.watch()  # what the flow began before it came here comes to its calls first
         if is_next:
