@@ -28,7 +28,7 @@ from tests.support.office import answer, staffed
 from tests.support.till import Order, Receipt, Till
 
 OPEN = remit.Contract(version="1", resume="anyone")
-SEEDS = range(int(os.environ.get("REMIT_EXAMPLES", "5")))
+SEEDS = range(int(os.environ.get("REMIT_EXAMPLES", "2")))
 
 
 class Failing:

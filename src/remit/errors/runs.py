@@ -94,6 +94,7 @@ class DefinitionIncompatible(RemitError):
     """
 
     code = "definition_incompatible"
+    # Of a run that did nothing outside. Else `done_anew` says what a new one would do again.
     hint = f"{_BACK}, or open a new run. {cancel_first('RUN')}"
     exit_status = 4
 
