@@ -358,8 +358,13 @@ async def test_nothing_is_given_out_of_turn_beside_a_branch_that_is_busy(busy: s
     assert sorted(bank.paid) == [2, 3]
 
 
-async def test_whoever_is_woken_by_another_hears_after_that_one_did_all_it_does(storage: Storage):  # proves: RUN-8
+@pytest.mark.parametrize("shows", [True, False], ids=["a loop that shows what is ready", "one that does not"])
+async def test_whoever_is_woken_by_another_hears_after_that_one_did_all_it_does(
+    shows: bool, storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: RUN-8
     """Its call is recorded, and could be answered at once."""
+    if not shows:
+        monkeypatch.setattr(rest, "_ready", lambda loop: None)
     failing, turns = Failing(), list[list[str]]()
 
     @remit.flow(contract=OPEN)

@@ -121,15 +121,11 @@ class Replay:
             if not self.is_over:
                 await self._wait(self._waiting, name, is_whole=self.is_whole())
             return None
-        is_next = name in self._passed
-        if not is_next and self._is_next(recorded) and self._rest.is_over:
-            is_last = len(self._left) == 1 and not self._unasked  # there is nothing that it could come before
-            is_next = is_last or not self._rest.is_at_work(asyncio.get_running_loop())
-            if not is_next:
-                self._rest.watch()  # what the flow began before it came here comes to its calls first
-        if is_next:
+        if name in self._passed or self._is_free(recorded):
             self._deliver(recorded)
             return recorded
+        if self._is_next(recorded):
+            self._rest.watch()  # it is given once what the flow began before has come to its calls
         try:
             return await self._wait(self._asked, name, is_whole=self.is_whole())
         except asyncio.CancelledError:
@@ -240,6 +236,13 @@ class Replay:
         """Whether it is the oldest that was not delivered; and no race that would end before what began before that."""
         is_early = recorded.kind == "RaceWon" and any(begun < recorded.seq for begun in self._unasked.values())
         return self._order[self._at] is recorded and not is_early
+
+    def _is_free(self, recorded: Recorded) -> bool:
+        """Whether it may be given at once: it is next, and the flow is at rest or comes to nothing recorded first."""
+        if not (self._is_next(recorded) and self._rest.is_over):
+            return False
+        is_last = len(self._left) == 1 and not self._unasked
+        return is_last or not self._rest.is_at_work(asyncio.get_running_loop())
 
     def _count(self, recorded: Recorded) -> None:
         del self._left[recorded.name]
