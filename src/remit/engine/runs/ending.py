@@ -19,7 +19,7 @@ from remit.engine.boundary.settling import take_words
 from remit.engine.process.outcome import Outcome, detail, with_done
 from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.attempt import Attempt
-from remit.engine.turn.caught import to_run_again
+from remit.engine.turn.caught import failed_behind, to_run_again
 from remit.engine.turn.closing import MISFITS
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
 from remit.engine.turn.posts import cancelled, notice
@@ -200,16 +200,41 @@ async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcom
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
         error = StepError(run=attempt.run_id, name=flow, error_type=type_name(exc), detail=text_of(exc))
     calls = to_run_again(exc, attempt.run_id, attempt.failed)
-    if isinstance(error, StepError) and error.name in attempt.failed and error.name not in calls:
-        error.hint = _STAYS
+    if isinstance(error, StepError):
+        error.hint = _what_next(attempt, exc, error, calls)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     fact = RunParked(calls=calls, code=error.code, waits_for=waits_for)
     return await _park_unless_cancelled(turn, fact, detail(error.message)) or error
 
 
+def _what_next(attempt: Attempt, exc: BaseException, error: StepError, again: list[str]) -> str:
+    """What to do about a flow that failed: mending brings only those calls on that run again."""
+    if error is exc:
+        return _STAYS.format("this") if error.name in attempt.failed and error.name not in again else error.hint
+    stay = [name for name in failed_behind(exc, attempt.run_id) if name not in again]
+    if stay:
+        hint = _STAYS if attempt.failed.intersection(stay) else _STAYS_NO
+        then = f" What runs again at the next call is {_named(again)}." if again else ""
+        return f"{hint.format(_named(stay))}{then}"
+    return error.hint if again else _IS_ITS_OWN + (_RAISED_FROM if attempt.failed else "")
+
+
+def _named(calls: list[str]) -> str:
+    """The first of them, where there are many."""
+    return ", ".join(calls) if len(calls) <= _MANY else f"{', '.join(calls[:_MANY])} and {len(calls) - _MANY} more"
+
+
+_MANY = 3
 _STAYS = (
-    "Let the flow catch this and go another way, and call again with the same id, or cancel the run: what is recorded "
-    "stays, because the flow called something behind it, as in a `finally`, or may have, in a task or thread."
+    "Let the flow catch {} and go another way, which may be the same call once more, and call again with the same id, "
+    "or cancel the run: what is recorded stays, because the flow called something behind it, as in a `finally` or for "
+    "the next of a list, or may have, in a task or thread."
+)
+_STAYS_NO = "It was a no, which stays: let the flow catch {} and go another way, or cancel the run."
+_IS_ITS_OWN = "Mend the code or its surroundings and call again with the same id: what is recorded stays."
+_RAISED_FROM = (
+    " A failed call stays failed too; it may run again only where what leaves the flow was raised from it, or is a "
+    "group that has it."
 )
 
 

@@ -129,6 +129,11 @@ def to_run_again(exc: BaseException, run_id: str, failed: Collection[str]) -> li
         names -= stay
 
 
+def failed_behind(exc: BaseException, run_id: str) -> list[str]:
+    """Names of this run's calls that failed, for good or not, and are behind `exc`."""
+    return sorted({error.name for error, _ in _behind(exc) if error.run == run_id})
+
+
 def _may_be_left_out(given: _Given | None, name: str, instead: set[str], staying: list[_Given]) -> bool:
     """Whether a failure that stays, on another strand, may lead to what came instead while this call is made anew."""
     if given is None or not instead:
