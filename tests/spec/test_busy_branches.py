@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -203,3 +204,90 @@ async def test_a_branch_that_waits_for_another_that_waits_for_a_person_holds_not
         await answer(rt, "approve", by=DORA)
         assert (await rt.run(purchase, id="r")).status == "completed"
         assert done.count("paid") == 1
+
+
+@pytest.mark.parametrize("waits", ["main", "a branch"])
+async def test_a_run_whose_branch_is_on_its_way_to_its_question_parks_with_both_asked(
+    waits: str, storage: Storage
+):  # proves: APR-8, RUN-8
+    """However many turns of the loop that takes."""
+
+    @remit.flow(contract=OPEN)
+    async def buy(run: remit.Run) -> None:
+        async def far() -> None:
+            came = time.monotonic()
+            while time.monotonic() < came + BUSY_SECONDS:
+                await asyncio.sleep(0)
+            await run.branch("far").approve("terms", 2, roles={"director"}, within=HOUR)
+
+        task = asyncio.create_task(far())
+        near = run.branch("near").approve("terms", 1, roles={"director"}, within=HOUR)
+        await (near if waits == "main" else asyncio.create_task(near))
+        await task
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        assert (await rt.run(buy, id="r")).code == "approval_needed"
+        assert sorted(ask.call for ask in await rt.inbox()) == ["far/terms", "near/terms"]
+
+
+def test_a_run_of_which_a_thread_is_on_its_way_to_its_question_parks_with_both_asked(storage: Storage):
+    # proves: APR-8, RUN-8, RUN-10
+    """The thread that runs the flow waits for a person meanwhile."""
+
+    def fetch() -> int:
+        return 1
+
+    @remit.flow(contract=OPEN)
+    def buy(run: remit.SyncRun) -> None:
+        has_begun = threading.Event()
+
+        def far(branch: remit.SyncRun) -> None:
+            branch.step(fetch)
+            has_begun.set()
+            time.sleep(BUSY_SECONDS)
+            branch.approve("terms", 2, roles={"director"}, within=HOUR)
+
+        with ThreadPoolExecutor(1) as threads:
+            call = threads.submit(contextvars.copy_context().run, far, run.branch("far"))
+            has_begun.wait(5)
+            run.branch("near").approve("terms", 1, roles={"director"}, within=HOUR)
+            call.result()
+
+    with storage.open() as rt:
+        assert rt.run_sync(buy, id="r").code == "approval_needed"
+        assert sorted(ask.call for ask in rt.inbox_sync()) == ["far/terms", "near/terms"]
+
+
+@pytest.mark.parametrize("waits", ["main", "a branch"])
+async def test_a_run_parks_beside_a_branch_that_turns_in_the_loop_until_it_is_told(
+    waits: str, storage: Storage
+):  # proves: APR-8
+    """It is never at rest, and nobody but the answer would tell it."""
+
+    @remit.flow(contract=OPEN)
+    async def buy(run: remit.Run) -> str:
+        is_told = False
+
+        async def polls() -> None:
+            while not is_told:
+                await asyncio.sleep(0)
+
+        async def asks() -> None:
+            nonlocal is_told
+            await run.approve("terms", 1, roles={"director"}, within=HOUR)
+            is_told = True
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(polls())
+            await (asks() if waits == "main" else group.create_task(asks()))
+        return "bought"
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        async with asyncio.timeout(20):
+            assert (await rt.run(buy, id="r")).code == "approval_needed"
+        assert (await rt.show("r")).row.lease_until == 0
+        await answer(rt, "approve", by=DORA)
+        async with asyncio.timeout(20):
+            assert (await rt.run(buy, id="r")).value == "bought"

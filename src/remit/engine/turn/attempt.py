@@ -112,7 +112,7 @@ class Attempt:
         done = [c for c in view.calls.values() if not c.is_ridden]
         self.replay = Replay(done, self.unasked, self._refuse, self.rest, main=main)
         self.rest.then = (self.replay.go_on, self.delivery.go_on)
-        self.parking = Parking(self.halt, self.lost)
+        self.parking = Parking(self.halt, self.lost, self.rest)
         self.when_over: Callable[[], None] | None = None  # told when calls may not go on any more
 
     def start(self, fact: AttemptStarted) -> None:

@@ -1,9 +1,10 @@
 """Parking: when every open call of a flow waits for something outside, the turn is over.
 
 A call that must wait simply awaits. Nothing is held for it: once all open calls wait, the
-flow is unwound, the run's row says what it waits for, and the lease is given back. A flow
-whose own task waits in a call can't go on by itself, so a few turns of the loop decide.
-Where only tasks that it made wait, another of its tasks may be busy, and gets a moment.
+flow is unwound, the run's row says what it waits for, and the lease is given back, when
+the flow is at rest: another of its tasks may be on its way to its next call. A flow whose
+own task waits in a call can't go on by itself. Where only tasks that it made wait, another
+of its tasks may be busy with what shows in no loop, and gets a moment.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.caught import give
 from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import URGENCY, Parked
+from remit.engine.turn.rest import Rest
 
 STILL_SECONDS = 0.05
 HOPS = 12  # turns of the loop in which what was ready has its turn, tasks within tasks too
@@ -62,10 +64,23 @@ class Parking:
     and raises.
     """
 
-    __slots__ = ("_call", "_is_armed", "_is_stopped", "_moves", "_on_lost", "_on_still", "_waiting", "open", "wakes")
+    __slots__ = (
+        "_call",
+        "_is_armed",
+        "_is_stopped",
+        "_moves",
+        "_on_lost",
+        "_on_still",
+        "_rest",
+        "_waiting",
+        "open",
+        "wakes",
+    )
 
-    def __init__(self, on_still: Callable[[Parked], None], on_lost: Callable[[BaseException], NoReturn]) -> None:
-        self._on_still, self._on_lost = on_still, on_lost
+    def __init__(
+        self, on_still: Callable[[Parked], None], on_lost: Callable[[BaseException], NoReturn], rest: Rest
+    ) -> None:
+        self._on_still, self._on_lost, self._rest = on_still, on_lost, rest
         self._call = _Open(self)
         self.open = self._moves = 0
         self.wakes = 0  # how often something moved for which calls wait
@@ -117,22 +132,28 @@ class Parking:
     def _arm(self) -> None:
         if not self._is_armed:
             self._is_armed = True
-            self._look(self._moves, HOPS, has_paused=False)
+            self._look_again(self._moves, has_paused=False, is_busy=False)
+
+    def _look_again(self, moves: int, has_paused: bool, is_busy: bool) -> None:
+        """is_busy: the flow was, when it was looked at last, and is watched since."""
+        if not is_busy:
+            self._rest.watch()
+        self._look(moves, HOPS, has_paused)
 
     def _look(self, moves: int, hops: int, has_paused: bool) -> None:
         loop = asyncio.get_running_loop()
         if hops and self._moves == moves:
             loop.call_soon(self._look, moves, hops - 1, has_paused, context=Context())
             return
-        is_still = self._moves == moves
+        is_still, is_busy = self._moves == moves, not self._rest.is_over
         if not self._is_all_waiting():
             self._is_armed = False  # an open call will arm it again when it ends
-        elif is_still and (has_paused or any(waiting.is_whole for waiting in self._waiting)):
+        elif is_still and not is_busy and (has_paused or any(waiting.is_whole for waiting in self._waiting)):
             self._is_armed = False
             self._on_still(min((w.why for w in self._waiting), key=lambda why: URGENCY[why.waits_for]))
         else:
             pause = 0 if not is_still else STILL_SECONDS
-            loop.call_later(pause, self._look, self._moves, HOPS, is_still, context=Context())
+            loop.call_later(pause, self._look_again, self._moves, is_still, is_busy, context=Context())
 
     def _is_all_waiting(self) -> bool:
         return bool(self._waiting) and len(self._waiting) == self.open
