@@ -221,3 +221,25 @@ async def test_a_question_that_cannot_be_answered_whether_it_is_asked_is_asked(s
         await rt.decide(ask.id, "approve", by="user:dora", seen=ask.version)
         assert (await rt.run(flow, id="r")).value == 100
     assert till.times == [1]
+
+
+async def test_what_is_known_of_an_effect_is_written_before_others_begin_one_after_the_other(
+    storage: Storage,
+):  # proves: FX-2
+    """Intentions stand in line, each in a commit of its own; a settlement waits for one of them and not for all."""
+    many = 60
+
+    @remit.effect
+    async def pay(number: int, *, key: str) -> int:
+        await asyncio.sleep(0.001)
+        return number
+
+    @remit.flow(contract=OPEN)
+    async def wide(run: remit.Run) -> list[int]:
+        return list(await run.gather(*(run.branch(str(number)).effect(pay, number) for number in range(many))))
+
+    async with storage.open() as rt, asyncio.timeout(60):
+        assert (await rt.run(wide, id="r")).value == [*range(many)]
+        kinds = await kinds_of(rt, "r")
+    in_doubt = [kinds[:n].count("EffectIntended") - kinds[:n].count("EffectSettled") for n in range(len(kinds))]
+    assert max(in_doubt) <= many // 3

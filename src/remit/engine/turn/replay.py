@@ -255,9 +255,13 @@ class Replay:
         self._given |= {recorded.name}
         asked.set_result(recorded)
 
+    def _is_asked(self) -> bool:
+        """Whether nothing is left that was not asked for and had to be."""
+        return all(name in self._optional for name in self._left)
+
     def _end_when_all_received(self) -> None:
         """New calls may begin once the last outcome is where it was asked for, and what it cancels is cancelled."""
-        if not (self.left or self._given or self._held or self._is_ending):
+        if self._is_asked() and not (self._given or self._held or self._is_ending):
             self._is_ending = True
             self._rest.watch()
 
@@ -277,7 +281,7 @@ class Replay:
 
     def _look(self, loop: asyncio.AbstractEventLoop, moves: int) -> None:
         """Has the flow moved since?"""
-        if not self.left:  # all is delivered; new calls are about to begin
+        if self._is_asked():  # all is delivered; new calls are about to begin
             return
         still_seconds = loop.time() - self._still_from
         if self._moves != moves:

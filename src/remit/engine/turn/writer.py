@@ -96,7 +96,7 @@ class JournalWriter:
         self._move: Move | None = None  # of the first append
         self._handed = 0  # units without conditions that the store was given and has not written yet
         self._all_written: asyncio.Future[None] | None = None  # done when there are none, for whoever waits for that
-        self.alone: asyncio.Future[None] | None = None  # a unit with conditions is under way; done when it is over
+        self.alone: asyncio.Event | None = None  # a unit with conditions is under way; set when it is over
         self.given_back: tuple[FreeKey | Unreserve, ...] = ()
         self.has_written = False
         self.last_at = last_at  # the latest time that an entry states, microseconds UTC
@@ -152,7 +152,7 @@ class JournalWriter:
     async def until_free(self) -> None:
         """Wait for a unit with conditions that is under way: until it is over, nobody knows where the chain ends."""
         while self.alone is not None:
-            await asyncio.shield(self.alone)  # others wait for it too
+            await self.alone.wait()
 
     async def append(self) -> None:
         """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store.
@@ -183,7 +183,7 @@ class JournalWriter:
         is_stoppable: whether somebody may cancel the caller, who goes on after that; where not, it costs no task.
         """
         assert self.alone is None, "the caller saw to it"
-        self.alone = asyncio.get_running_loop().create_future()
+        self.alone = asyncio.Event()
         riding, self._riding = self._riding, []
         pen, first_move, drafts = self._pen.copy(), self._move, [*riding, *drafts]
         try:
@@ -211,7 +211,7 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self.alone.set_result(None)
+            self.alone.set()
             self.alone = None
 
     def pretend(self, drafts: Sequence[Draft], conditions: Conditions) -> None:
@@ -226,13 +226,13 @@ class JournalWriter:
         awaited by a store whose connection is. Where anything fails nothing was written and the turn goes on.
         """
         assert self.alone is None, "the caller saw to it"
-        self.alone = asyncio.get_running_loop().create_future()
+        self.alone = asyncio.Event()
         try:
             while self._handed:  # a transaction does not stand in line with units: it would come before them
                 self._all_written = self._all_written or asyncio.get_running_loop().create_future()
                 await asyncio.shield(self._all_written)
         except BaseException:
-            self.alone.set_result(None)
+            self.alone.set()
             self.alone = None
             raise
         riding, self._riding = self._riding, []
@@ -255,7 +255,7 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self.alone.set_result(None)
+            self.alone.set()
             self.alone = None
 
     def _unit(self, pen: Pen, drafts: Sequence[Draft], move: Move | None, conditions: Conditions) -> Unit:
