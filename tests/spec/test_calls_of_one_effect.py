@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 import remit
 from remit import Contract
 from tests.spec.conftest import Storage
-from tests.support.till import Till, paying
 
 
 async def test_a_probe_that_finds_nothing_lets_the_call_go_on_under_its_key_and_not_without_end(
@@ -117,16 +114,3 @@ async def test_effects_side_by_side_never_take_more_of_a_ceiling_than_there_is(s
         ended = await rt.run(flow, id="r")
         assert (ended.status, ended.code, paid) == ("failed", "ceiling_exceeded", [60])
         assert await rt.verify("r") is None
-
-
-async def test_a_no_to_what_was_sent_again_is_a_no_to_its_key_and_final(storage: Storage):  # proves: FX-2, FX-11, FX-13
-    till = Till()
-    till.next(ConnectionError("no answer"), remit.Declined("no funds"))
-    flow = paying(till.effect(doubt="resend", sink="dedupes", business_key="invoice"))
-    async with storage.open() as rt:
-        for _ in range(2):
-            with pytest.raises(remit.EffectDeclined, match="no funds"):
-                await rt.run(flow, id="r")
-        assert [(told.state, told.calls) for told in await rt.effects("r")] == [("failed", 2)]
-        assert len(till.keys) == 2 and len(set(till.keys)) == 1
-        assert (await rt.run(flow, id="other")).value == [100], "its business key is free again"

@@ -9,8 +9,9 @@
 the fence above the first request; or the process that sent it is proven dead, and the time was over
 in which what it sent may still land, before the probe was asked. Where the other side deduplicates
 it is leave to send again, and no more: a late first request does nothing beside a second under this
-key, and may well land where no second one follows. Otherwise a person decides. Never is a second
-call made in silence.
+key, and may well land where no second one follows. Nor does a no to what was sent again end a doubt,
+while what was sent before may still land. Otherwise a person decides. Never is a second call made in
+silence.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from remit.authority.moments import datetime_of
 from remit.engine.boundary.crossing import look_again
 from remit.engine.boundary.port import Answered, ask_outside
 from remit.engine.boundary.settling import settle, take_word, word_on
-from remit.engine.declared.sink import DidNotHappen, Effect, Landed, NotLanded
+from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, NotLanded
 from remit.engine.process.liveness import boot_of
 from remit.engine.turn.halt import Parked
 from remit.engine.turn.step import text_of, type_name
@@ -36,6 +37,7 @@ RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to 
 
 _DATED_MAX = 253_402_300_799_000_000  # the end of the year 9999
 _NOT_LANDED = "the probe found nothing, but what was sent may still land"
+_DECLINED = "it was declined this time, but what was sent before may still land"
 
 
 async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
@@ -58,12 +60,14 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
         if attempt.boundary.effects[wish.name].settled is not None:
             return False
         if why == _NOT_LANDED and effect.sink == "dedupes" and _may_send_again(turn, wish):
-            return _sends_again(wish)
+            return _sends_again(turn, wish, view)
         why += _how_long(turn, wish, view) if why == _NOT_LANDED else ""
     elif is_due_again(turn, wish, view):
-        return _sends_again(wish)
+        return _sends_again(turn, wish, view)
     elif told := attempt.boundary.last_word(view):
         why = f"{told.by} said what became of it, and lost the right to say so since: it has to be said anew"
+    elif isinstance(wish.doubt, Declined):
+        why = f"{_DECLINED}{_how_long(turn, wish, view)}"
     if view.intended.key in turn.host.outstanding:
         why = "its call has not returned in this process, and may still do it"
     await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
@@ -91,10 +95,14 @@ def _may_send_again(turn: Turn, wish: Wish) -> bool:
     return wish.times_sent_again < RESENDS_MAX and turn.attempt.settles_for is None
 
 
-def _sends_again(wish: Wish) -> Literal[True]:
-    """Nothing is settled or given back by that, and it is judged anew."""
+def _sends_again(turn: Turn, wish: Wish, view: EffectView) -> Literal[True]:
+    """Nothing is settled or given back by that, and it is judged anew.
+
+    Whether what was sent before is over is asked now: what lands while this one is on its way is not in its answer.
+    """
     wish.times_sent_again += 1
-    wish.is_sent_again = True
+    wish.is_sent_again, wish.is_rest_over = True, _is_final(turn, wish, view)
+    wish.is_first_here = turn.attempt.lease.epoch not in view.attempts
     return True
 
 
@@ -131,7 +139,7 @@ async def _probe(turn: Turn, wish: Wish, view: EffectView) -> str:
 
 
 def _is_final(turn: Turn, wish: Wish, view: EffectView) -> bool:
-    """Whether "not landed" stays so, and nothing that holds for it is needed any more."""
+    """Whether "not landed", or a no to what is sent again, stays so: nothing that holds for it is needed any more."""
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Effect)
     if view.intended.key in turn.host.outstanding:
@@ -146,14 +154,20 @@ def _lands_until(turn: Turn, wish: Wish, view: EffectView) -> int | None:
     """Until when what was sent may land, microseconds UTC; None where nobody knows that.
 
     Not from the intention on: a sender may have worked at it for long before it sent, so the time is counted from
-    when the journal first says that it is dead, and each who was to send it has to be.
+    when the journal first says that it is dead, and each whose sending may still land has to be.
     """
     effect, known = wish.effect, turn.attempt.view
     assert isinstance(effect, Effect)
-    dead_at = [known.dead.get(known.worker_of(attempt) or "") for attempt in view.attempts]
+    dead_at = [known.dead.get(known.worker_of(attempt) or "") for attempt in _senders(turn, view)]
     if effect.lands_within is None or None in dead_at:
         return None
-    return max(death.at for death in filter(None, dead_at)) + effect.lands_within // MICROSECOND
+    return max([0, *(death.at for death in filter(None, dead_at))]) + effect.lands_within // MICROSECOND
+
+
+def _senders(turn: Turn, view: EffectView) -> list[int]:
+    """Attempts whose sending may still land: not those of which this process heard that nothing came of theirs."""
+    answered = turn.host.lock.answered.get(view.intended.key, ())
+    return [attempt for attempt in view.attempts if attempt not in answered]
 
 
 def _lands_for(turn: Turn, effect: Effect[Any], view: EffectView) -> int:
@@ -164,7 +178,7 @@ def _lands_for(turn: Turn, effect: Effect[Any], view: EffectView) -> int:
     known, up = turn.attempt.view, turn.host.clock.up()
     if up is None or effect.lands_within is None:
         return 0
-    deaths = filter(None, (known.dead.get(known.worker_of(attempt) or "") for attempt in view.attempts))
+    deaths = filter(None, (known.dead.get(known.worker_of(attempt) or "") for attempt in _senders(turn, view)))
     here = [death.up for death in deaths if boot_of(death.host) == boot_of(turn.host.me.host) != ""]
     return max([0, *(then + effect.lands_within // MICROSECOND - up for then in here)])
 
@@ -178,7 +192,7 @@ def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:
     until = _lands_until(turn, wish, view)
     if until is None:
         known, here = turn.attempt.view, turn.host
-        is_here = any(here.lock.has(known.worker_of(attempt) or here.worker) for attempt in view.attempts)
+        is_here = any(here.lock.has(known.worker_of(attempt) or here.worker) for attempt in _senders(turn, view))
         told = " before this process has ended" if is_here else ""
         return f" for {effect.lands_within} once its sender is proven dead, which it is not{told}"
     more = _lands_for(turn, effect, view)

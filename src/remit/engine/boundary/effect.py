@@ -25,7 +25,7 @@ import msgspec
 from remit.authority.denials import is_refused
 from remit.engine.boundary.crossing import HeardOrVoid, cross, denied
 from remit.engine.boundary.doubt import end_doubt
-from remit.engine.boundary.port import touch
+from remit.engine.boundary.port import Answered, touch
 from remit.engine.boundary.settling import is_lost, settle
 from remit.engine.boundary.shared import business_digest
 from remit.engine.declared.outward import Outward
@@ -194,8 +194,9 @@ async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> 
     try:
         answered = await touch(turn, effect, permit)
         was_sent_before, wish.is_sent_again = wish.is_sent_again, False
-        if answered.state == "doubt" or (answered.state in ("did_not_happen", "unsent") and was_sent_before):
-            # Of one that was sent before it is known only that this time nothing was.
+        if answered.state == "doubt" or (was_sent_before and _is_of_this_time(wish, answered)):
+            if answered.state != "doubt" and wish.is_first_here:
+                turn.host.lock.answer(permit.key, permit.epoch)
             wish.doubt = answered.error
             return None
         if answered.state == "unsent":
@@ -205,6 +206,11 @@ async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> 
         return await settle(turn, wish, answered)
     finally:
         turn.attempt.under_way.discard(wish.name)
+
+
+def _is_of_this_time(wish: Wish, answered: Answered) -> bool:
+    """Whether it is known only that nothing happened this time, and what was sent before may still land."""
+    return answered.state in ("did_not_happen", "unsent") or (answered.state == "failed" and not wish.is_rest_over)
 
 
 def recall_outcome(turn: Turn, effect: Outward[Any], recorded: Recorded) -> Any:

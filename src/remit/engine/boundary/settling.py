@@ -66,6 +66,13 @@ async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -
         await attempt.append_surely(draft)
     else:
         await attempt.append_if([*void, draft], Conditions(post_head=post_head, marks=marks), of="answer")
+    _forget(turn.host, attempt.boundary.effects[wish.name])
+
+
+def _forget(host: Host, view: EffectView) -> None:
+    """What this process heard of the sendings of a call that is settled."""
+    if view.intended.key in host.lock.answered:
+        host.lock.forget(view.intended.key)
 
 
 def _ended(attempt: Attempt, view: EffectView, settled: EffectSettled) -> tuple[list[Draft], tuple[Mark, ...]]:
@@ -110,6 +117,7 @@ async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:
     void, marks = _ended(attempt, view, settled)
     conditions = Conditions(fence=host.standing.fence, post_head=attempt.post_head, marks=marks)
     await attempt.append_if([*void, attempt.writer.draft(settled, name=view.name, value=value)], conditions)
+    _forget(host, view)
     attempt.parking.wake()
     return True
 

@@ -10,7 +10,8 @@
 
 An effect takes one argument, the request, and `key`, the idempotency key. It raises
 `DidNotHappen` where it knows that nothing was sent, and `Declined` where the other side said
-no. Whatever else it raises leaves a doubt: the request may have arrived.
+no; neither says anything of what was sent before. Whatever else it raises leaves a doubt: the
+request may have arrived.
 """
 
 from __future__ import annotations
@@ -44,7 +45,10 @@ class DidNotHappen(Exception):
 
 
 class Declined(Exception):
-    """Raised by an effect to which the other side said no: it is settled as failed and not called again."""
+    """Raised by an effect to which the other side said no: it is settled as failed and not called again.
+
+    Of one that was sent before it says nothing of those sendings: while they may still land, it stays in doubt.
+    """
 
     __module__ = "remit"
 

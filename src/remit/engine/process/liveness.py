@@ -55,6 +55,7 @@ class ProcessLock:
         self.pid = os.getpid()
         self.workers: set[str] = set()  # of the runtimes that are open, or whose calls have not all returned
         self.outstanding: Counter[str] = Counter()  # keys whose call has not returned, as often as is noted
+        self.answered: dict[str, set[int]] = {}  # by key in doubt, attempts of which nothing may land any more
         self._sent: Counter[str] = Counter()  # the same, by the worker that calls
         self._leaving: set[str] = set()  # workers that retire with the last of their calls
         self._noting = threading.Lock()
@@ -91,6 +92,16 @@ class ProcessLock:
             self.outstanding[key] += 1
             self._sent[worker] += 1
         return partial(self._returned, worker, key)
+
+    def answer(self, key: str, attempt: int) -> None:
+        """Note that nothing comes of what this attempt sent under a key, which is in doubt for what was sent before."""
+        with self._noting:
+            self.answered.setdefault(key, set()).add(attempt)
+
+    def forget(self, key: str) -> None:
+        """Forget what was noted so: it is settled."""
+        with self._noting:
+            self.answered.pop(key, None)
 
     def may_begin(self, worker: str) -> bool:
         """Whether this worker's runtime is open."""

@@ -60,6 +60,8 @@ class Wish:
 
     data: request bytes, from here on the only form of it. salt: by which its digests are comparable.
     is_whole: the whole flow waits while this waits. is_sent_again: its own doubt does not stand against it.
+    is_rest_over: before it was sent again, nothing that was sent until then could land any more.
+    is_first_here: before it was sent again, this attempt had sent nothing of it.
     """
 
     name: str
@@ -70,6 +72,8 @@ class Wish:
     asks: tuple[Need, ...] = ()  # what the flow itself demands
     is_whole: bool = True
     is_sent_again: bool = False
+    is_rest_over: bool = False
+    is_first_here: bool = False
     is_committed: bool = False
     is_let_go: bool = False  # the flow waits for it no more: its doubt is ended, and nothing is begun
     probed: frozenset[str] = frozenset()  # intentions that were asked about in this attempt
