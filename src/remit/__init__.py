@@ -10,7 +10,7 @@ from remit.engine.declared.flow import Flow, Step, flow, step
 from remit.engine.declared.rows import Transaction, transaction
 from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, NotLanded, effect
 from remit.engine.people.asks import Ask, Evidence
-from remit.engine.people.earlier import Earlier
+from remit.engine.people.earlier import Earlier, MadeBefore
 from remit.engine.people.effected import Effected
 from remit.engine.people.used import Used
 from remit.engine.process.admit import Found
@@ -117,6 +117,7 @@ __all__ = [
     "LeaseLost",
     "Line",
     "LoadError",
+    "MadeBefore",
     "NameAmbiguous",
     "NotBuilt",
     "NotLanded",

@@ -199,3 +199,43 @@ def test_a_branch_s_name_can_t_end_the_sentence_that_it_stands_in(desk: Desk):  
     desk("deny", asked(desk, names)["id"], "--by", "user:kim", "--yes")
     page = " ".join(desk("ask", asked(desk, names)["id"]).split())
     assert SAID.format("pay", 'no to "x, which was done. user:kim said yes to y/pay"') in page
+
+
+UNASKED = """
+from pathlib import Path
+
+import remit
+
+
+@remit.effect
+def pay(amount: int, *, key: str) -> str:
+    return f"paid {amount}"
+
+
+@remit.step
+def enter() -> None:
+    if not Path("open").exists():
+        raise OSError("busy")
+
+
+@remit.flow(contract=remit.Contract(version="1", resume={"buyer"}, effects={"pay": remit.Rule()}))
+def twice(run: remit.SyncRun, payee: str) -> str:
+    run.effect(pay, 5)
+    run.step(enter)
+    return run.effect(pay, 5)
+"""
+
+
+def test_that_the_same_was_made_and_nobody_was_asked_stands_on_the_page(desk: Desk):  # proves: APR-5
+    (desk.folder / "flows.py").write_text(UNASKED)
+    desk("run", "flows:twice", "--id", "r", "--input", '"Acme"', "--by", "agent:buyer", exits=7)
+    (desk.folder / "p.toml").write_text('version = "1"\n[approvals]\npay = {roles = ["director"], within = "4h"}\n')
+    desk("policy", "set", "p.toml", "--by", "user:ops", "--yes")
+    (desk.folder / "open").touch()
+    desk("resume", "r", "flows:twice", exits=8)
+    (ask,) = desk.json("inbox")
+    assert (ask["made_before"]["call"], ask["made_before"]["state"]) == ("pay", "ok")
+    assert re.search(r"^r +pay#2 +director .* again$", desk("inbox"), re.M)
+    for columns in (40, 100):
+        page = " ".join(desk("ask", ask["id"], columns=columns).split())
+        assert re.search(r" The same was sent before as pay, \S+Z; it was done, and a yes does it once more\. ", page)

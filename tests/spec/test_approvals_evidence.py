@@ -12,7 +12,21 @@ import pytest
 import remit
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
-from tests.support.office import BY_DIRECTOR, ORDER, ROOT, RUN, Office, answer, asked, judged, kinds_of, staffed, voided
+from tests.support.office import (
+    BUYER,
+    BY_DIRECTOR,
+    DANA,
+    ORDER,
+    ROOT,
+    RUN,
+    Office,
+    answer,
+    asked,
+    judged,
+    kinds_of,
+    staffed,
+    voided,
+)
 
 HOUR = timedelta(hours=1)
 FRESH = timedelta(hours=48)
@@ -277,3 +291,46 @@ async def test_a_fetcher_may_look_and_not_act(clock: MovedClock):  # proves: GAT
         await answer(rt)
         assert (await office.go(rt)).code == "evidence_unreadable"
     assert (tried, office.sent) == (["again"], [])
+
+
+async def test_the_page_says_no_longer_than_the_gate_where_newer_code_asked(storage: Storage, clock: MovedClock):
+    # proves: APR-1, APR-5, GATE-2
+    """The run was opened under a contract that would have let the fact be relied on for longer."""
+    office = office_with(Market(), clock)
+    async with storage.open(clock=clock) as rt:
+        await staffed(rt)
+        await rt.start(office.flow, id=RUN, by=BUYER, behalf=DANA)
+        office.rule = remit.Rule(approval=BY_DIRECTOR, evidence={"quote": HOUR})
+        office.contract["version"] = "4"
+        clock.move(HOUR / 4)
+        await office.go(rt)
+        ask = await asked(rt)
+        assert ask.evidence[0].until == ask.evidence[0].as_of + HOUR // timedelta(microseconds=1)
+        clock.move(HOUR)
+        assert (await asked(rt)).evidence[0].until < clock.now()
+        await answer(rt)
+        await office.go(rt)
+        assert (await finding(rt))[1] == "evidence.expired"
+    assert office.sent == []
+
+
+@pytest.mark.parametrize("is_pinned", [True, False], ids=["as it was opened", "newer code"])
+async def test_taken_again_it_is_said_to_be_fresh_from_then_on_and_no_longer_than_the_gate(
+    clock: MovedClock, is_pinned: bool
+):  # proves: APR-1, APR-5, GATE-2
+    market = Market()
+    rule = remit.Rule(approval=BY_DIRECTOR, evidence={"quote": HOUR})
+    office = office_with(market, clock, again=market.quote, rule=rule if is_pinned else None)
+    async with remit.open("memory:", clock=clock) as rt:
+        await staffed(rt)
+        await rt.start(office.flow, id=RUN, by=BUYER, behalf=DANA)
+        office.rule = rule
+        office.contract["version"] = "3" if is_pinned else "4"
+        clock.move(HOUR / 4)
+        await office.go(rt)
+        clock.move(2 * HOUR)
+        await office.go(rt)
+        (shown,) = (await asked(rt)).evidence
+        most = clock.now() + HOUR // timedelta(microseconds=1)
+        assert shown.as_of == clock.now() and clock.now() < shown.until <= most
+        assert not is_pinned or shown.until == most

@@ -19,7 +19,14 @@ from remit.authority.directory import Authority
 from remit.authority.rules import evidence_until, immaterial_of, rules_for
 from remit.authority.seniors import is_nobody_left
 from remit.canonical import encode
-from remit.engine.people.earlier import Earlier, answered_elsewhere, answered_last, earlier_of
+from remit.engine.people.earlier import (
+    Earlier,
+    MadeBefore,
+    answered_elsewhere,
+    answered_last,
+    earlier_of,
+    made_before,
+)
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
@@ -27,7 +34,7 @@ from remit.engine.process.standing import glance
 from remit.errors import ApprovalRefused, AuthorityUnreadable
 from remit.facts.calls import AskState, AskView
 from remit.facts.judgement import Finding, Need
-from remit.facts.kinds import ApprovalAsked, GateJudged
+from remit.facts.kinds import ApprovalAsked, EvidenceTaken, GateJudged
 from remit.facts.view import RunView
 from remit.store.rows import AskFilter, AskRow
 
@@ -38,7 +45,10 @@ POLICY_MOVED, ROLES_MOVED = "policy", "roles"  # in `Ask.moved`; all else there 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a question rests on. value: as plain JSON. as_of, until: microseconds UTC; `until` as policy caps it today.
+    """What a question rests on. value: as plain JSON. as_of, until: microseconds UTC.
+
+    until: as the contract caps it by which it was asked, and the policy of today: the gate allows no less. Where that
+    is the contract of newer code and it was taken again since, the gate may allow more.
 
     changes: where it parts from what stood in its place. since: what that was, "asked" (in the question that it is
     compared with, `Ask.earlier`), "relied" (what the flow made its request from), "" where it is the same.
@@ -62,6 +72,9 @@ class Ask:
     difference: from that one; both None at the first time. elsewhere: the newest one of another call of this effect (or
     with this name, of a question of the flow's own) about the same matter that somebody answered, None where there is
     none. void: why the question directly before does not hold. roles: one of each group is needed.
+    immaterial: fields of the request to which a yes does not bind, in order: they may be others when it is used.
+    made_before: the newest call of this effect about the same matter that was made or may have been, else the newest
+    that was sent; None where there is none, or where `earlier` or `elsewhere` tells of one that was made.
     asked_at, until: microseconds UTC. findings: what the gate found. version: names what was shown, what it tells of
     other answers as well; for `decide`.
     state: open, approved, denied, void, used; `over` past its time or where somebody asked for the run's end,
@@ -101,6 +114,8 @@ class Ask:
     raw: bytes
     moved: tuple[str, ...] = ()
     number: int = 0
+    immaterial: tuple[str, ...] = ()
+    made_before: MadeBefore | None = None
 
 
 async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
@@ -153,9 +168,12 @@ def standing(view: RunView, ask: AskView, now: int) -> Standing:
 
 def version_of(view: RunView, ask: AskView) -> str:
     """Names what a person is shown: the question, and what its page tells of other answers, as they come."""
-    elsewhere = answered_elsewhere(view, ask, _immaterial(view, ask))
-    told = [earlier_of(view, each) for each in (answered_last(view, ask), elsewhere) if each is not None]
-    return sha256(encode([ask.hash, *map(astuple, told)])).hexdigest() if told else ask.hash
+    immaterial = _immaterial(view, ask)
+    answered = (answered_last(view, ask), answered_elsewhere(view, ask, immaterial))
+    told = [earlier_of(view, each) for each in answered if each is not None]
+    made = made_before(view, ask, immaterial, told)
+    beside = [astuple(each) for each in (*told, made) if each is not None]
+    return sha256(encode([ask.hash, *beside])).hexdigest() if beside else ask.hash
 
 
 def is_policy_moved(ask: AskView, authority: Authority) -> bool:
@@ -172,6 +190,7 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
     before, later = boundary.asks.get(asked.instead_of), boundary.last_ask_of(asked.call)
     elsewhere = answered_elsewhere(view, ask, immaterial)
     earlier = answered_last(view, ask) or elsewhere or before
+    told = [earlier_of(view, each) for each in (earlier, elsewhere) if each is not None]
     return Ask(
         id=asked.ask,
         run=view.identity.run,
@@ -200,6 +219,8 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         reason=detail_of(ask.decided.reason) if ask.decided is not None else "",
         raw=ask.request,
         moved=_moved(view, ask, judged, authority) if state in ("open", "approved") else (),
+        immaterial=tuple(asked.bound.immaterial),
+        made_before=made_before(view, ask, immaterial, told),
     )
 
 
@@ -269,11 +290,30 @@ def _evidence(
     if known is None:
         return Evidence(name, None, 0, 0)
     value, fact = known
+    until = _until(view, asked, name, fact, judged, authority)
+    changes, since = _changes(view, asked, name, judged, earlier)
+    return Evidence(name, msgspec.json.decode(value), fact.as_of, until, changes, since)
+
+
+def _until(
+    view: RunView,
+    asked: ApprovalAsked,
+    name: str,
+    fact: EvidenceTaken,
+    judged: GateJudged | None,
+    authority: Authority | None,
+) -> int:
+    """Until when it may be relied on, and never longer than the gate will say: whose contract is not here is judged by.
+
+    What it allowed then it allows of what was taken again since, counted from that.
+    """
     policy, pinned = authority.policy if authority is not None else None, view.opened.contract
     rules = rules_for(asked.bound.effect, pinned=pinned, coded=pinned, policy=policy)
     until = evidence_until(rules, name, fact.as_of, fact.until)
-    changes, since = _changes(view, asked, name, judged, earlier)
-    return Evidence(name, msgspec.json.decode(value), fact.as_of, until, changes, since)
+    if judged is None or (authority is not None and not judged.question.pinned_contract):
+        return until
+    allowed = next((basis.until for basis in judged.question.evidence if basis.name == name), until)
+    return min(until, max(allowed, fact.as_of + allowed - judged.question.now))
 
 
 def _changes(

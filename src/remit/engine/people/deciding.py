@@ -171,4 +171,10 @@ def _lacking(by: str, groups: list[list[str]], served: list[list[str]]) -> Appro
 def _meaning(ask: AskView, choice: Choice) -> str:
     """What is said by it, in words that do not depend on what an agent wrote."""
     what = f"{ask.asked.bound.effect} as {ask.asked.call}" if ask.asked.bound.effect else ask.asked.call
-    return f"{what} may happen, once, exactly as shown" if choice == "approve" else f"{what} must not happen"
+    return f"{what} may happen, once, {_binding(ask)}" if choice == "approve" else f"{what} must not happen"
+
+
+def _binding(ask: AskView) -> str:
+    """How much of what was shown a yes binds."""
+    immaterial = ask.asked.bound.immaterial
+    return f"as shown, but for {', '.join(immaterial)}" if immaterial else "exactly as shown"

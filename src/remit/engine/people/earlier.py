@@ -2,7 +2,8 @@
 
 That is the last one that somebody answered, because they had looked at it. A flow that catches a
 no, or that tries again what was done, asks for the same as another call: a question of its own,
-in which the first answer would otherwise be heard by nobody.
+in which the first answer would otherwise be heard by nobody. Nor would it be heard of that the
+same was made before, where nobody was asked for that.
 """
 
 from __future__ import annotations
@@ -45,6 +46,18 @@ class Earlier:
         return self.became == "used" or self.call_state in ("ok", "in_doubt")
 
 
+@dataclass(frozen=True, slots=True)
+class MadeBefore:
+    """Another call of the same effect, about the same matter, that was sent.
+
+    call: its name. at: microseconds UTC, when it was sent last. state: how it stands.
+    """
+
+    call: str
+    at: int
+    state: EffectState
+
+
 def earlier_of(view: RunView, ask: AskView) -> Earlier:
     """An earlier question as it is told."""
     decided = ask.decided
@@ -80,6 +93,32 @@ def answered_elsewhere(view: RunView, ask: AskView, immaterial: Sequence[str]) -
     ]
     made = (other for other in found if earlier_of(view, other).is_made)
     return next(made, found[0] if found else None)
+
+
+def made_before(view: RunView, ask: AskView, immaterial: Sequence[str], told: Sequence[Earlier]) -> MadeBefore | None:
+    """The newest other call of this effect, about the same matter, that was made or may have been; else the newest.
+
+    None where what is told beside the question says already that another call was made. immaterial: fields in which
+    the two requests may differ.
+    """
+    effect, call = ask.asked.bound.effect, ask.asked.call
+    if not effect or any(earlier.is_made and earlier.call != call for earlier in told):
+        return None
+    found: EffectView | None = None
+    for other in reversed(view.boundary.effects.values()):
+        if other.intended.effect != effect or other.name == call or not _was_sent_before(other, ask):
+            continue
+        if is_same_matter(other.request, ask.request, immaterial):
+            found = found or other
+            if other.may_have_happened:
+                found = other
+                break
+    return None if found is None else MadeBefore(found.name, found.at, found.state)
+
+
+def _was_sent_before(other: EffectView, ask: AskView) -> bool:
+    """Whether who answers could be told that this call was sent."""
+    return other.begun < ask.seq or ask.is_open or (ask.decided is not None and other.at < ask.decided.at)
 
 
 def _asks_for(ask: AskView) -> tuple[str, str]:

@@ -86,7 +86,10 @@ def approve(
     seen: SeenOption = None,
     is_yes: YesOption = False,
 ) -> None:
-    """Say yes to a question: it may happen, once, exactly as shown."""
+    """Say yes to a question: it may happen, once, as far as it is bound.
+
+    That is exactly as shown, but for the fields that its page names as not bound.
+    """
 
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         return await _decide(rt, voice, id, "approve", _Word(by, reason, seen, is_yes))

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from rich.console import Group
 
 from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
-from remit.authority.suspicious import suspicious
 from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
 from remit.engine.people.earlier import Earlier
 from remit.faces.cli.inert import Cut, Quoted, cell, line
+from remit.faces.cli.payload import compact, payload
 from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
 from remit.faces.cli.typed import next_of
@@ -44,9 +43,9 @@ def asks(found: list[Ask], limit: int, now: int) -> Shown:
 
 
 def _news(ask: Ask) -> str:
-    """Whether something like it was asked before: the same as another call, or of this call what changed since."""
+    """Whether something like it was asked or sent before: the same as another call, or of this what changed since."""
     if ask.difference is None:
-        return ""
+        return "again" if ask.made_before is not None else ""
     return "again" if _is_of_another(ask, ask.earlier) else "changed"
 
 
@@ -65,14 +64,15 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
         ("asks", roles_of(ask) + ("; also those for whom it acts" if ask.alone else "")),
         ("asked", time_of(ask.asked_at)),
         ("until", time_of(ask.until) + (left if is_open else "")),
+        ("not bound", _not_bound(ask)),
         ("answered by", _answered(ask)),
         ("asked anew as", ask.later),
     )
     version = Group(cell("version", "dim"), cell(ask.version))  # of a line of its own, so that it can be copied
     who = f"What {ask.by} asks for; it wrote this text itself:"
-    payload = Group(cell(who, "bold"), Quoted(list(_written(ask.payload))))
+    asked = Group(cell(who, "bold"), payload(ask.payload, ask.immaterial))
     found = (_deceives(ask), _evidence(ask, now), _findings(judged))
-    return stack(told, moved(ask), version, _difference(ask), _elsewhere(ask), payload, *found)
+    return stack(told, moved(ask), version, _difference(ask), _elsewhere(ask), _made_before(ask), asked, *found)
 
 
 def moved(ask: Ask) -> Shown | None:
@@ -86,6 +86,11 @@ def moved(ask: Ask) -> Shown | None:
         )
     said = ["the policy" if one == POLICY_MOVED else f"what the directory says of {one}" for one in ask.moved]
     return cell(f"Moved since it was asked: {', '.join(said)}. A yes may be void.", "bold yellow")
+
+
+def _not_bound(ask: Ask) -> str:
+    """What a yes does not bind, also where the request does not have it yet."""
+    return f"{', '.join(ask.immaterial)}: may still change after a yes" if ask.immaterial else ""
 
 
 def _answered(ask: Ask) -> str:
@@ -104,33 +109,6 @@ def _why(codes: Sequence[str]) -> str:
 def roles_of(ask: Ask) -> str:
     """Whose yes it takes. Several rules that ask the same people are one yes."""
     return whose(ask.roles)
-
-
-def _written(value: Any, end: str = "") -> Iterator[str]:
-    """A value as JSON, line by line. What may deceive stands there as the escape that names it: P\\u0430yPal."""
-    if isinstance(value, str):
-        yield _text(value) + end
-    elif value and isinstance(value, dict):
-        items = [(f"{_text(key)}: ", item) for key, item in value.items()]
-        yield from _nested("{", items, "}" + end)
-    elif value and isinstance(value, list):
-        yield from _nested("[", [("", item) for item in value], "]" + end)
-    else:
-        yield json.dumps(value) + end
-
-
-def _nested(opening: str, items: list[tuple[str, Any]], closing: str) -> Iterator[str]:
-    yield opening
-    for place, (before, item) in enumerate(items, 1):
-        first, *rest = _written(item, "," if place < len(items) else "")
-        yield f"  {before}{first}"
-        yield from (f"  {each}" for each in rest)
-    yield closing
-
-
-def _text(text: str) -> str:
-    marked = {suspect.position for suspect in suspicious(text)}
-    return '"' + "".join(json.dumps(c, ensure_ascii=n in marked)[1:-1] for n, c in enumerate(text)) + '"'
 
 
 def _difference(ask: Ask) -> Shown | None:
@@ -157,6 +135,23 @@ def _elsewhere(ask: Ask) -> Shown | None:
     return Group(
         cell(f"The same was asked as another call:{_told(ask, ask.elsewhere)}.", "bold yellow"), *_reason(ask.elsewhere)
     )
+
+
+def _made_before(ask: Ask) -> Shown | None:
+    """That the same was sent as another call, where no answer to a question that is told of here let it pass."""
+    made = ask.made_before
+    if made is None:
+        return None
+    said = f"The same was sent before as {_name(made.call)}, {time_of(made.at)}; {_MADE[made.state]}."
+    return cell(said, "bold yellow")
+
+
+_MADE = {
+    "ok": "it was done, and a yes does it once more",
+    "failed": "the other side declined",
+    "did_not_happen": "it did not happen",
+    "in_doubt": "nobody knows whether it happened, and a yes may do it once more",
+}
 
 
 def _is_of_another(ask: Ask, earlier: Earlier | None) -> bool:
@@ -223,7 +218,7 @@ def _sides(change: Change) -> Iterator[tuple[str, str, str]]:
 
 
 def _leaf(text: str) -> str:
-    return _compact(json.loads(text))
+    return compact(json.loads(text))
 
 
 def _deceives(ask: Ask) -> Shown | None:
@@ -246,7 +241,7 @@ def _evidence(ask: Ask, now: int) -> Shown | None:
         fresh = f"fresh until {time_of(one.until)}" if one.until > now else f"not fresh since {time_of(one.until)}"
         age = f"as of {time_of(one.as_of)}, {span(max(0, now - one.as_of))} old; {fresh}"
         parts.append(line("  ", cell(one.name, "bold"), f"  {age if one.as_of else 'is not there'}"))
-        parts.append(Quoted([_compact(one.value)], bar="  │ "))
+        parts.append(Quoted([compact(one.value)], bar="  │ "))
         if one.changes:
             said = f", and{_told(ask, ask.earlier)}" if _said(ask.earlier) else " last"
             parts += [cell(_CHANGED[one.since].format(said=said), "bold yellow"), Quoted([*_moves(one)], bar="  │ ")]
@@ -265,11 +260,6 @@ _CHANGED = {
     "asked": "  It changed since it was asked{said}:",
     "relied": "  It changed since the flow made this request from it:",
 }
-
-
-def _compact(value: Any) -> str:
-    """On one line. The indentation that is left out is ours: within a text nothing is changed."""
-    return " ".join(line.lstrip(" ") for line in _written(value))
 
 
 def _findings(judged: GateJudged | None) -> Shown | None:
