@@ -284,6 +284,15 @@ def test_a_doubt_is_listed_with_its_key_and_ended_by_a_person_once(desk: Desk): 
     assert "the statement" in desk("explain", "r", columns=200)
 
 
+def test_what_the_next_turn_does_about_a_doubt_is_told_for_each_rule(desk: Desk):  # proves: FX-11
+    """The code is not at hand: nobody is led to believe that it only asks, where it sends."""
+    in_doubt(desk)
+    for words in (("why", "r"), ("effects", "r")):
+        told = " ".join(desk(*words).split())
+        assert 'with `doubt="resend"` it sends it again under its key' in told and "with `ask` it does nothing" in told
+        assert "`probe` it asks the outside, and where that finds nothing and the sink dedupes, sends it again" in told
+
+
 def test_a_resolution_that_makes_no_sense_is_refused(desk: Desk):
     in_doubt(desk)
     words = ("--by", "user:kim", "--evidence", "x")

@@ -100,14 +100,17 @@ def _set_aside(told: Why) -> str:
 
 
 def doubt_step(run: str, call: str, calls: int) -> Step:
-    """How a doubt ends: the outside is asked where a probe can, before a person goes and looks.
+    """How a doubt ends: by what its effect declares, else by a person who goes and looks.
 
+    The code is not at hand here, so what the next turn does is told for each rule: with some it sends something.
     calls: at how many it is as this is shown. Who goes and looks now looks at those, and says so.
     """
     seen = f" --calls {calls}" if calls > 1 else ""
     return step(
-        "`remit resume {run} MODULE:FLOW` asks the outside, where the effect says how. Else find out by its key, "
-        "which `remit effects {run}` shows, and say so: it happened, "
+        '`remit resume {run} MODULE:FLOW` does what the effect declares: with `doubt="resend"` it sends it again under '
+        "its key; with `probe` it asks the outside, and where that finds nothing and the sink dedupes, sends it again; "
+        "with `ask` it does nothing. Else find out by its key, which "
+        "`remit effects {run}` shows, and say so: it happened, "
         "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON{seen}`, or it did not: "
         "`remit resolve {run} {call} did-not-happen --by user:YOU --evidence WHAT{seen}`.",
         run=shlex.quote(run),

@@ -22,7 +22,7 @@ from remit.engine.process.admit import Order, check_order, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import Outcome, outcome_of
 from remit.engine.process.taking import Taken, Taker, alone
-from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse
+from remit.engine.runs.ending import begin, complete, deny, finish, park, refuse, with_doubts
 from remit.engine.runs.holding import beginning, granted, held, is_unheard
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
@@ -40,8 +40,10 @@ from remit.errors import (
     DefinitionIncompatible,
     Denied,
     LeaseHeld,
+    LeaseLost,
     RemitError,
     RunAbsent,
+    StoreError,
     ValueUnreadable,
 )
 from remit.facts.machine import ENDED
@@ -132,6 +134,11 @@ async def _hold_and_run(host: Host, taker: Taker, flow: Flow[Any], taken: Taken,
         if attempt is not None and await is_unheard(host, attempt):
             return Again()
         raise
+    except (StoreError, LeaseLost) as exc:
+        names = () if attempt is None else attempt.boundary.in_doubt
+        if not names:
+            raise
+        raise with_doubts(exc, names) from exc.__cause__
     return Again() if await is_unheard(host, attempt) else told
 
 

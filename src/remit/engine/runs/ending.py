@@ -10,8 +10,10 @@ A run does not end while an effect is in doubt: it waits, and whoever settles th
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from remit.authority.gate import outcome_of
 from remit.engine.boundary.crossing import may_go_on
@@ -38,6 +40,8 @@ from remit.errors import (
 from remit.facts.kinds import RunEnded, RunParked, WaitsFor
 from remit.facts.machine import Status
 from remit.store.marks import CloseAsk, Mark
+
+E = TypeVar("E", bound=RemitError)
 
 
 async def begin(turn: Turn, *, is_new: bool) -> Outcome | Again | None:
@@ -251,6 +255,17 @@ async def _park_unless_cancelled(turn: Turn, fact: RunParked, words: bytes) -> O
                 return await finish(attempt, cancelled(cancel))
         else:
             return None
+
+
+def with_doubts(error: E, names: Sequence[str]) -> E:
+    """The same error for whoever asked for the turn, who would read of it that nothing was done outside.
+
+    One of its own: what the store raised may be the answer to other runs of the same commit as well.
+    """
+    told = copy.copy(error)
+    told.message = f"{error.message} But {_named([*names])} may have happened: what became of it is not written."
+    told.args = (told.message,)
+    return told.with_traceback(error.__traceback__)
 
 
 def _can_be_stored(error: RemitError) -> bool:
