@@ -13,6 +13,12 @@ endif
 BIN := .venv/bin
 READY := .venv/.ready
 
+# Most tests wait for disks, clocks and processes most of the time, so two cores play this many at once.
+SIDE_BY_SIDE := 6
+
+# The tests start hundreds of processes, and each would compile Remit anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 help: ## list the recipes
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
@@ -23,10 +29,7 @@ test: $(READY) ## run the tests, on SQLite and a real Postgres; ARGS="-k words" 
 ifdef ARGS
 	$(BIN)/python -m pytest $(ARGS)
 else
-	@rest=$$(mktemp); trap 'rm -f $$rest' EXIT; \
-	$(BIN)/python -m pytest tests --ignore-glob='*/spec/test_[!t-z]*' > $$rest 2>&1 & \
-	$(BIN)/python -m pytest tests/spec --ignore-glob='*/spec/test_[t-z]*'; \
-	spec=$$?; wait $$!; others=$$?; cat $$rest; exit $$((spec | others))
+	$(BIN)/python -m pytest -n $(SIDE_BY_SIDE) --dist worksteal
 endif
 
 crash-matrix: $(READY) ## kill a process at every place around an effect; ARGS="sqlite" plays one store

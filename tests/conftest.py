@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import hypothesis
 import pytest
 
 from tests.support.clock import MovedClock
-from tests.support.postgres import drop_database, fresh_database, postgres_for_tests
+from tests.support.postgres import FROM_OUTSIDE, drop_database, fresh_database, in_memory, postgres_for_tests
 
 # Before any room imports it, so that a failed assertion in it shows both sides.
 pytest.register_assert_rewrite("tests.support.journal")
@@ -22,10 +24,22 @@ hypothesis.settings.load_profile("remit")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Where several processes play the tests, whoever starts them starts their server, and stops it after them.
+
+    Such a process has seconds to end in when it is interrupted, and a server outlives one that needs longer.
+    """
+    is_their_start = config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+    if is_their_start:
+        server = ExitStack()
+        config.add_cleanup(server.close)
+        os.environ[FROM_OUTSIDE] = server.enter_context(postgres_for_tests(in_memory()))
+
+
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
     """URL of a real Postgres that lasts for the session; give it to `fresh_database`."""
-    with postgres_for_tests() as url:
+    with postgres_for_tests(in_memory()) as url:
         yield url
 
 

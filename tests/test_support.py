@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import asyncpg
 
 from remit.clock import Clock
 from tests.support.clock import MovedClock
-from tests.support.postgres import drop_database, fresh_database, name_of, url_of
+from tests.support.postgres import FROM_OUTSIDE, drop_database, fresh_database, name_of, url_of
 
 
 async def _ask(url: str, query: str) -> object:
@@ -23,7 +24,7 @@ async def _ask(url: str, query: str) -> object:
         await connection.close()
 
 
-async def test_a_commit_of_the_test_postgres_is_on_disk_when_it_is_acknowledged(postgres_url: str) -> None:
+async def test_a_commit_of_the_test_postgres_is_synced_when_it_is_acknowledged(postgres_url: str) -> None:
     for setting in ("fsync", "synchronous_commit", "full_page_writes"):
         assert await _ask(postgres_url, f"SHOW {setting}") == "on"
 
@@ -62,6 +63,37 @@ def test_a_session_that_is_terminated_leaves_no_server() -> None:
 
     assert not folder.exists()
     assert complaint.strip().endswith("KeyboardInterrupt")  # and no word of a server that could not be stopped
+
+
+_SLEEPS = """
+import time
+
+def test_it_is_terminated(postgres_url):
+    with open("url", "w") as file:
+        print(postgres_url, file=file)
+    time.sleep(600)
+"""
+
+
+def test_a_session_of_several_processes_that_is_terminated_leaves_no_server(tmp_path: Path) -> None:
+    """Whoever starts the processes stops their server, also when they do not end by themselves."""
+    (tmp_path / "test_sleeps.py").write_text(_SLEEPS)
+    given = ["-n", "1", "-p", "tests.conftest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    env = {name: value for name, value in env.items() if name != FROM_OUTSIDE and not name.startswith("PYTEST")}
+    out = (tmp_path / "out").open("w+")
+    command = [sys.executable, "-m", "pytest", *given, "test_sleeps.py"]
+    session = subprocess.Popen(command, cwd=tmp_path, stdout=out, stderr=subprocess.STDOUT, env=env)
+    while not (said := tmp_path / "url").exists() or not said.read_text().endswith("\n"):
+        assert session.poll() is None, (tmp_path / "out").read_text()
+        time.sleep(0.05)
+    folder = Path(said.read_text().partition("host=")[2].partition("&")[0])
+    assert (folder / "data" / "postmaster.pid").exists()
+    session.terminate()
+    session.wait(timeout=120)
+
+    assert not folder.exists()
+    out.close()
 
 
 def test_a_child_process_needs_only_the_url(postgres_database: str) -> None:

@@ -268,7 +268,7 @@ async def test_a_wish_that_comes_while_code_that_does_not_fit_is_refused_is_hear
         assert (await rt.run(other_code, id="r")).status == "cancelled"
 
 
-STEPS_MANY = 1_000  # they would take ten seconds; a lease of one second is renewed after a third of that
+STEPS_MANY = 1_000  # they would take ten seconds; a lease of three seconds is renewed after a third of that
 
 
 @pytest.mark.parametrize("is_plain", [False, True], ids=["async", "plain"])
@@ -294,7 +294,7 @@ async def test_a_run_that_only_takes_steps_hears_of_a_cancellation_from_elsewher
         for number in range(STEPS_MANY):
             run.step(work, number)
 
-    async with database.open(lease_ms=1_000) as worker, database.open() as other:
+    async with database.open(lease_ms=3_000) as worker, database.open() as other:
         working = asyncio.create_task(worker.run(plain if is_plain else long, id="r"))
         await begun.wait()
         assert (await other.cancel("r", by=ANN, reason="not needed")).status in ("queued", "running")

@@ -347,7 +347,11 @@ class Locked:
 
 
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "plain"])
-@pytest.mark.parametrize("outcome", [float("nan"), "\ud800", object(), 1, None, Locked], ids=repr)
+@pytest.mark.parametrize(
+    "outcome",
+    [float("nan"), "\ud800", object(), 1, None, Locked],
+    ids=["nan", "half a letter", "an object", "one", "None", "Locked"],
+)
 async def test_an_outcome_that_cannot_be_kept_settles_its_effect_and_is_lost(
     storage: Storage, outcome: object, is_async: bool
 ):  # proves: FX-13

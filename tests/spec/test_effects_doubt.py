@@ -304,7 +304,7 @@ async def test_a_sink_that_never_answers_is_sent_to_once_more_in_each_attempt(st
         ({"lands_within": timedelta(0)}, "effect.lands_within"),
         ({"timeout": timedelta(-1)}, "effect.timeout"),
     ],
-    ids=str,
+    ids=lambda item: str(item).partition(" at 0x")[0],
 )
 def test_a_rule_that_promises_what_nobody_keeps_is_not_declared(declared: dict[str, Any], code: str):  # proves: FX-2
     async def pay(order: Order, *, key: str) -> int:

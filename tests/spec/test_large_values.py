@@ -94,9 +94,11 @@ async def test_what_an_older_worker_commits_while_the_tables_change_is_kept(post
     )
     await worker.execute("UPDATE remit.run SET head = $1, seq = $2", head, seq)
 
+    waiting = """SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
+        WHERE NOT granted AND datname = current_database()"""
     opening = asyncio.create_task(opened("postgres", postgres_database))
     async with asyncio.timeout(10):
-        while not await worker.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+        while not await worker.fetchval(waiting):
             await asyncio.sleep(0)
     await transaction.commit()
     await worker.close()

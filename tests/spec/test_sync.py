@@ -197,6 +197,7 @@ def test_what_a_flow_left_behind_is_cancelled_when_the_runtime_closes():  # prov
     assert left == ["cancelled"]
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child does nothing but ask
 def test_a_forked_child_is_refused_what_its_parent_opened(storage: Storage):  # proves: OWN-8, C36
     @remit.flow(contract=OPEN)
     def flow(run: remit.SyncRun) -> int:

@@ -5,6 +5,10 @@ around is a URL, `postgresql:///NAME?host=FOLDER&user=postgres`, so that a child
 which is going to be killed needs nothing but that text. `REMIT_TEST_POSTGRES` names a
 server to use instead, as the URL of a database on it.
 
+The tests keep it in memory where there is room, for hundreds of databases are made and dropped. It is asked to
+sync like any other: what a killed process leaves behind is the same in both, and no test cuts the power. What
+measures, `bench`, has it on the disk.
+
 A session that is terminated stops its server, as one that is interrupted does, because `make test`
 is often ended so. One that is killed leaves its server and folder (`remit-pg-*` in the temporary
 folder) behind; a later session never meets them.
@@ -32,6 +36,9 @@ import asyncpg
 
 FROM_OUTSIDE = "REMIT_TEST_POSTGRES"
 
+MEMORY = Path("/dev/shm")
+MEMORY_FREE_MIN = 2 << 30
+
 # The same order of text on every machine, whatever its locales.
 _CLUSTER = (
     "--auth=trust",
@@ -52,18 +59,21 @@ full_page_writes = on
 default_transaction_isolation = 'read committed'
 max_connections = 200
 timezone = 'UTC'
+max_wal_size = '256MB'
 """
 
 
 @contextmanager
-def postgres_running() -> Iterator[str]:
+def postgres_running(place: Path | None = None) -> Iterator[str]:
     """A server for as long as the block lasts; gives the URL of its database `postgres`.
+
+    place: the folder that its own folder is made in, by default the temporary one.
 
     Postgres refuses to run as root: there it runs as a user `pgserver`, which is created, and
     the folders above the virtual environment are opened for reading so that it reaches its programs.
     """
     programs, run = _programs(), partial(subprocess.run, check=True, stdin=subprocess.DEVNULL)
-    folder = Path(tempfile.mkdtemp(prefix="remit-pg-"))  # short: a socket's path has room for 107 bytes
+    folder = Path(tempfile.mkdtemp(prefix="remit-pg-", dir=place))  # short: a socket's path has room for 107 bytes
     data, log = folder / "data", folder / "log"
     before = _hear_terminations()
     try:
@@ -118,14 +128,23 @@ def _owner(folder: Path, programs: Path) -> str | None:
 
 
 @contextmanager
-def postgres_for_tests() -> Iterator[str]:
-    """The server that `REMIT_TEST_POSTGRES` names, or one of our own."""
+def postgres_for_tests(place: Path | None = None) -> Iterator[str]:
+    """The server that `REMIT_TEST_POSTGRES` names, or one of our own at this place."""
     outside = os.environ.get(FROM_OUTSIDE)
     if outside:
         yield outside
         return
-    with postgres_running() as url:
+    with postgres_running(place) as url:
         yield url
+
+
+def in_memory() -> Path | None:
+    """A folder that lies in memory and has room for a server; None where there is none."""
+    try:
+        free = shutil.disk_usage(MEMORY).free
+    except OSError:
+        return None
+    return MEMORY if free >= MEMORY_FREE_MIN and os.access(MEMORY, os.W_OK) else None
 
 
 def fresh_database(url: str) -> str:
