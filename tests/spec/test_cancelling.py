@@ -297,7 +297,7 @@ async def test_a_run_that_only_takes_steps_hears_of_a_cancellation_from_elsewher
     async with database.open(lease_ms=3_000) as worker, database.open() as other:
         working = asyncio.create_task(worker.run(plain if is_plain else long, id="r"))
         await begun.wait()
-        assert (await other.cancel("r", by=ANN, reason="not needed")).status in ("queued", "running")
+        assert (await other.cancel("r", by=ANN, reason="not needed")).status in ("queued", "running", "cancelled")
         outcome = await working
         assert (outcome.status, outcome.code) == ("cancelled", "cancelled")
         assert len(ran) < STEPS_MANY

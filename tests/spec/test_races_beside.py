@@ -55,7 +55,7 @@ class Bank:
         """A step that is over once they all are under way; they go on when its race has ended."""
         await self.enough.wait()
         await self.may_win.wait()
-        asyncio.get_running_loop().call_later(0.05, self.go.set)
+        asyncio.get_running_loop().call_later(0.2, self.go.set)
         return "won"
 
     async def after(self) -> str:
