@@ -299,6 +299,7 @@ async def test_a_task_that_makes_no_call_may_be_overtaken_by_a_recorded_one(tmp_
     @remit.flow(contract=OPEN)
     async def asking(run: remit.Run) -> None:
         async def known() -> float:
+            await asyncio.sleep(0.002)
             return run.random()
 
         quoted, drawn = asyncio.create_task(run.step(quote)), asyncio.create_task(known())

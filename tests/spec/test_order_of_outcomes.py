@@ -809,8 +809,9 @@ async def test_a_failed_call_that_holds_what_the_others_wait_for_is_named_with_t
         if way == "semaphore":
             with pytest.raises(remit.DefinitionIncompatible) as refused:
                 await rt.run(flow, id="r")
-            assert refused.value.failed == ("0/book",)
-            assert "'0/book' failed before" in refused.value.hint and "be wider for a turn" in refused.value.hint
+            assert refused.value.begun == ("0/book",)
+            assert "'0/book' was begun before" in refused.value.hint
+            assert "be wider, until the run is over" in refused.value.hint
         width[0] = 2
         await rt.run(flow, id="r")
     assert sorted(paid) == [0, 1, 2]

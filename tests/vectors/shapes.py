@@ -30,8 +30,8 @@ BODIES: dict[str, dict[str, str]] = {
         "version": "text",
         "worker": "text",
     },
-    "StepDone": {"took": "integer"},
-    "StepFailed": {"error": "text", "took": "integer"},
+    "StepDone": {"given": 'text = ""', "took": "integer"},
+    "StepFailed": {"error": "text", "given": 'text = ""', "took": "integer"},
     "ValueDrawn": {"source": "one of now|random|uuid"},
     "RaceWon": {
         "beside": "list of text = []",

@@ -89,7 +89,9 @@ class DefinitionIncompatible(RemitError):
     recorded: names that the journal has and the flow did not ask for.
     asked: names that the flow asked for and the journal does not have.
     done: effects of the run that happened or may have, which a new run would do again.
-    failed: calls that failed in an earlier turn and wait to run again.
+    begun: calls that an earlier turn came to and that are not over: they failed, wait for somebody, or are in doubt.
+    is_beside: whether calls stood side by side, where some may hold what the others need.
+    is_given_else: whether what is recorded was called with other arguments than it is now.
     functions: where one name went from one function to another: which one did what is recorded, which has it now.
     """
 
@@ -104,18 +106,27 @@ class DefinitionIncompatible(RemitError):
         asked: Names,
         *,
         done: Names = (),
-        failed: Names = (),
+        begun: Names = (),
+        is_beside: bool = False,
+        is_given_else: bool = False,
         functions: tuple[str, str] | None = None,
     ) -> None:
         again = done_anew(done)
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
         hint = f"{_BACK}. {again}" if done else self.hint
-        if failed:
+        if begun or (is_beside and asked):
+            held = f"{_listed(begun)} was begun before, is not over" if begun else f"{_listed(asked)} waits"
             hint += (
-                f" Where they are there: {_listed(failed)} failed before, runs again once all that is recorded was "
-                "asked for, and holds what the others wait for. Let that semaphore, lock or pool be wider for a turn."
+                f" Where they are there: {held}, goes on once all that is recorded was asked for, and may hold what "
+                "the others need for that. Let that semaphore, lock or pool be wider, until the run is over."
             )
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
+        if is_given_else:
+            told = f"The journal has {_listed(recorded)}, and beside other calls the code gives it other arguments now."
+            hint = (
+                "Calls that stand side by side took other work than before. Bring back what each is given: the queue "
+                f"or list that they share, its order, how many of them there are. {again}"
+            ).rstrip()
         if functions is not None:
             did, has = functions
             told = f"The journal has {_listed(recorded)} of {did}, and by that name the code calls {has} now."
@@ -124,7 +135,7 @@ class DefinitionIncompatible(RemitError):
                 f"another connector. Give any other one a name of its own. {again}"
             ).rstrip()
         super().__init__(told, hint=hint)
-        self.recorded, self.asked, self.done, self.failed = recorded, asked, done, failed
+        self.recorded, self.asked, self.done, self.begun = recorded, asked, done, begun
         self.functions = functions
 
 

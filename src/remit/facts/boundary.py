@@ -115,6 +115,10 @@ class Boundary:
         ask = self._asked_last.get(call)
         return ask if ask is not None and ask.stands else None
 
+    def has(self, call: str) -> bool:
+        """Whether anything was asked or intended for this call."""
+        return call in self.effects or self.last_ask_of(call) is not None
+
     def last_ask_of(self, call: str) -> AskView | None:
         """The newest question of a call, whatever became of it."""
         return self._asked_last.get(call)

@@ -50,6 +50,7 @@ class AttemptStarted(Fact, frozen=True, kw_only=True):
 class StepDone(Fact, frozen=True, kw_only=True):
     """A step returned; the value is its outcome."""
 
+    given: str = ""  # digest of what it was called with, where other calls stood beside it
     took: Integer  # microseconds
 
 
@@ -57,6 +58,7 @@ class StepFailed(Fact, frozen=True, kw_only=True):
     """A step raised; the value is {"detail": its text}."""
 
     error: str  # qualified name of what was raised
+    given: str = ""  # as of `StepDone`
     took: Integer  # microseconds
 
 

@@ -43,6 +43,7 @@ class Recorded:
     fact: Completion
     value: bytes | None  # outcome, {"detail": ...}, the drawn value or the evidence; None for a race alone
     begun: int = 0  # seq of the intention, of an effect; 0 where nothing says when it began
+    salt: bytes | None = None  # of the value
 
     @property
     def kind(self) -> str:
@@ -220,7 +221,7 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
     if isinstance(fact, RaceWon) and not 0 <= fact.winner < len(fact.sides):
         raise _illegal(view, entry, "a race that was won by none of its sides")
     begun = view.boundary.effects[name].begun if isinstance(fact, EffectSettled) else 0
-    view.calls[name] = Recorded(name, header.seq, fact, entry.value, begun)
+    view.calls[name] = Recorded(name, header.seq, fact, entry.value, begun, entry.salt)
 
 
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:

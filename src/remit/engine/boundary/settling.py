@@ -27,6 +27,7 @@ from remit.engine.turn.writer import Conditions, Draft
 from remit.errors import Moved, RemitError
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.kinds import EffectSettled, ValueLost
+from remit.facts.view import Recorded
 from remit.store.marks import FreeKey, Mark, Unreserve
 
 OUTCOME_BYTES_MAX = 256 * 1024 * 1024  # an outcome over this is settled as lost
@@ -92,11 +93,21 @@ async def take_words(host: Host, attempt: Attempt) -> None:
     check_not_behind(host, attempt.view)
     for name in attempt.boundary.in_doubt:
         while True:
+            effect = attempt.boundary.effects[name]
             try:
-                await take_word(host, attempt, attempt.boundary.effects[name])
+                if await take_word(host, attempt, effect) and effect.state == "ok":
+                    _record(attempt, effect)
                 break
             except Moved as moved:
                 await (read_post(host, attempt) if moved.what == "post" else look(host))
+
+
+def _record(attempt: Attempt, effect: EffectView) -> None:
+    """It was settled before the flow came to anything: given to it in its turn, as each later turn will."""
+    assert effect.settled is not None, "somebody said that it happened"
+    recorded = Recorded(effect.name, attempt.writer.place[1], effect.settled, effect.outcome, effect.begun)
+    attempt.view.calls[effect.name] = recorded
+    attempt.replay.add(recorded)
 
 
 async def take_word(host: Host, attempt: Attempt, view: EffectView) -> bool:

@@ -214,11 +214,11 @@ class Attempt:
         except ClockJumped as exc:
             self.lost(exc)
 
-    async def append(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+    async def append(self, kind: str, body: bytes, *, name: str, value: bytes, salt: bytes | None) -> None:
         """Make an entry durable, with all that rides. Raises AttemptClosed where it was not written."""
         await self._turn_to_write("beginning")
         try:
-            self.writer.ride(kind, body, name=name, value=value)
+            self.writer.ride(kind, body, name=name, value=value, salt=salt)
             if self.rest.is_several:
                 self.delivery.expect(kind, name)
             await self.writer.append()
@@ -346,8 +346,9 @@ class Attempt:
 
     def misfit(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> DefinitionIncompatible:
         """What is said where code and journal disagree."""
-        again = [name for name in asked if name in self.view.again]
-        return DefinitionIncompatible(recorded, asked, done=self.boundary.may_have_happened, failed=tuple(again))
+        begun = tuple(name for name in asked if name in self.view.again or self.boundary.has(name))
+        done, is_beside = self.boundary.may_have_happened, self.rest.is_several
+        return DefinitionIncompatible(recorded, asked, done=done, begun=begun, is_beside=is_beside)
 
     def reopen_to_end(self) -> None:
         """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""

@@ -138,6 +138,10 @@ class Replay:
             self._given -= {name}
             self._end_when_all_received()
 
+    def add(self, recorded: Recorded) -> None:
+        """It was recorded as this turn began, before its flow came to anything: behind all that was there."""
+        self._order, self._left[recorded.name], self.is_over = (*self._order, recorded), recorded, False
+
     def come_to(self, name: str) -> None:
         """The flow came to this call, which is not over."""
         del self._unasked[name]
@@ -238,11 +242,9 @@ class Replay:
         return self._order[self._at] is recorded and not is_early
 
     def _is_free(self, recorded: Recorded) -> bool:
-        """Whether it may be given at once: it is next, and the flow is at rest or comes to nothing recorded first."""
-        if not (self._is_next(recorded) and self._rest.is_over):
-            return False
-        is_last = len(self._left) == 1 and not self._unasked
-        return is_last or not self._rest.is_at_work(asyncio.get_running_loop())
+        """Whether it may be given at once: it is next, and the flow is at rest."""
+        rest = self._rest
+        return self._is_next(recorded) and rest.is_over and not rest.is_at_work(asyncio.get_running_loop())
 
     def _count(self, recorded: Recorded) -> None:
         del self._left[recorded.name]
@@ -294,12 +296,13 @@ class Replay:
 
     def _move_on(self, still_seconds: float) -> None:
         """The flow stands still: deliver out of turn, or say that code and journal disagree."""
+        is_blocked = self._blocked and not self._rest.is_several
         asked = [self._left[name] for name, future in self._asked.items() if not future.done()]
         if not asked:
-            if self.left and self._waiting and (self._blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
+            if self.left and self._waiting and (is_blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
                 self._on_mismatch(self.left, tuple(self._waiting))
             return
-        if not (self._blocked or self._is_reordered or still_seconds >= STILL_SECONDS_OF_TASKS):
+        if not (is_blocked or self._is_reordered or still_seconds >= STILL_SECONDS_OF_TASKS):
             return
         self._is_reordered = True
         oldest = min(asked, key=lambda r: r.seq)

@@ -21,6 +21,7 @@ from remit.engine.turn.apart import busy, calling_task
 BUSY_SECONDS = 1.0  # a flow that turns in the loop for longer polls; a thread that came to no call waits otherwise
 GIVING_UP_SECONDS = 5.0  # for which a body that was cancelled may clean up
 _LOOKS_BLIND = 64  # where a loop does not show what is ready in it
+_LOOKS_BUSY = 256  # turns of the loop that it has in that second: others may hold the loop meanwhile
 _POLL_SECONDS = 0.001
 
 Ready = frozenset[object]  # turns whose flows have something ready to run in the loop
@@ -48,8 +49,9 @@ class Rest:
         self.threads: set[int] = set()
 
     def stand_beside(self) -> Waiting:
-        """Another call of the flow may be open while the one is that this task waits for."""
+        """Another call of the flow may be open while the one is that this task waits for. The flow is at work here."""
         self.is_several = True
+        self.watch()
         task = calling_task()
         return None if task is None else (task, task.cancelling())
 
@@ -83,7 +85,11 @@ class Rest:
         """Look at it, in a turn of the loop. ready: None where the loop does not show it."""
         self._looks += 1
         seconds = now - self._since
-        if (self._looks < _LOOKS_BLIND if ready is None else self._of in ready) and seconds < BUSY_SECONDS:
+        if ready is None:
+            is_at_work = self._looks < _LOOKS_BLIND
+        else:
+            is_at_work = self._of in ready and (seconds < BUSY_SECONDS or self._looks < _LOOKS_BUSY)
+        if is_at_work:
             return "at work"
         if self._is_giving_up() and seconds < GIVING_UP_SECONDS:
             return "elsewhere"

@@ -23,10 +23,12 @@ from typing import Any
 from remit.engine.declared.flow import Step
 from remit.engine.declared.place import enter, leave
 from remit.engine.process.outcome import detail, detail_of
+from remit.engine.process.salt import draw_salt
 from remit.engine.turn.apart import apart, through, times_cancelled
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import raised_behind
 from remit.engine.turn.exits import EXITS, failure_of
+from remit.engine.turn.given import check_given, given_digest
 from remit.engine.turn.returned import finished, is_unfinished
 from remit.errors import RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import StepDone, StepFailed, write
@@ -44,6 +46,7 @@ async def perform(
             if recorded is None:
                 await attempt.check_may_begin(name)
                 return await compute(attempt, step, name, call, threads)
+            check_given(attempt, recorded, call)
             return recorded_outcome(attempt.run_id, step, recorded)
         except ValueUnreadable as exc:
             attempt.lost(exc)  # no outcome of the step: a flow that caught it would go another way than it went
@@ -57,6 +60,8 @@ async def compute(
     """Run the body and record what came of it."""
     cancelled_before = times_cancelled()
     handled = sys.exc_info()[1]
+    salt = draw_salt()
+    given = given_digest(salt, call) if attempt.rest.is_several else ""  # before the body may change what it was given
     began = time.perf_counter_ns()
     here = enter("step")
     try:
@@ -67,11 +72,12 @@ async def compute(
         _check_not_cancelled(cancelled_before)
         raised_behind(exc, handled)
         # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
-        raise await fail(attempt, name, exc, since_us(began)) from exc
+        raise await fail(attempt, name, exc, since_us(began), given, salt) from exc
     finally:
         leave(here)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
-    await attempt.append("StepDone", b'{"took":%d}' % since_us(began), name=name, value=data)
+    done = write(StepDone(given=given, took=since_us(began))) if given else b'{"took":%d}' % since_us(began)
+    await attempt.append("StepDone", done, name=name, value=data, salt=salt)
     if attempt.rest.is_several:
         await attempt.delivery.turn(name)
     return twin
@@ -110,11 +116,13 @@ async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Cal
     return await asyncio.wrap_future(call)
 
 
-async def fail(attempt: Attempt, name: str, exc: BaseException, took: int) -> StepError:
-    """Record that a step raised; the error that the flow is to be given."""
+async def fail(
+    attempt: Attempt, name: str, exc: BaseException, took: int, given: str = "", salt: bytes | None = None
+) -> StepError:
+    """Record that a step raised; the error that the flow is to be given. given: as in the entry, by this salt."""
     error = StepError(run=attempt.run_id, name=name, error_type=type_name(exc), detail=text_of(exc))
-    body_ = write(StepFailed(error=error.error_type, took=took))
-    await attempt.append("StepFailed", body_, name=name, value=detail(error.detail))
+    body_ = write(StepFailed(error=error.error_type, given=given, took=took))
+    await attempt.append("StepFailed", body_, name=name, value=detail(error.detail), salt=salt)
     attempt.failed |= {name}
     await attempt.delivery.turn(name)
     return error

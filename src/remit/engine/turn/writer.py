@@ -137,9 +137,17 @@ class JournalWriter:
         self._move = RUNNING
         return draft.at
 
-    def ride(self, kind: str, body: bytes, *, name: str | None = None, value: bytes | None = None) -> None:
+    def ride(
+        self,
+        kind: str,
+        body: bytes,
+        *,
+        name: str | None = None,
+        value: bytes | None = None,
+        salt: bytes | None = None,
+    ) -> None:
         """Let an entry wait for the next append; of a kind that the boundary need not hear of. Raises ClockJumped."""
-        self._riding.append(Draft(kind, body, name, value, None, self._date(kind)))
+        self._riding.append(Draft(kind, body, name, value, salt, self._date(kind)))
 
     def ride_draft(self, draft: Draft) -> None:
         """The same for one that was drafted."""

@@ -1,0 +1,487 @@
+"""Work side by side: branches that share a queue, a list or a number of slots take the same work in each turn.
+
+Where they do not, because code or settings changed or a thread was slower, what is recorded of one branch's work is
+never given to another one: nothing is paid twice, and the run waits for repair.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+import remit
+from remit.engine.turn import rest
+from remit.facts.kinds import StepDone, StepFailed
+from tests.spec.conftest import Storage
+from tests.support.office import DORA, staffed
+
+OPEN = remit.Contract(version="1", resume="anyone")
+
+
+class Turns:
+    """Which turn it is; one is over when its flow comes to what it dies of, and is given back as it is."""
+
+    def __init__(self) -> None:
+        self.number = 1
+        self.dies = asyncio.Event()
+
+    async def die(self) -> None:
+        self.dies.set()
+        await asyncio.sleep(60)
+
+
+async def cut(storage: Storage, flow: Any, turns: Turns) -> None:
+    """A turn that ends where it dies, in a runtime of its own."""
+    async with storage.open() as rt, asyncio.timeout(60):
+        turn = asyncio.ensure_future(rt.run(flow, id="r"))
+        await turns.dies.wait()
+        turn.cancel()
+        with suppress(asyncio.CancelledError):
+            await turn
+    turns.number, turns.dies = turns.number + 1, asyncio.Event()
+
+
+async def whole(storage: Storage, flow: Any) -> Any:
+    async with storage.open() as rt, asyncio.timeout(60):
+        return (await rt.run(flow, id="r")).value
+
+
+# -- unchanged code takes the same work -----------------------------------------------------------------------------
+
+
+async def test_a_lone_recorded_outcome_waits_for_those_who_begin_beside_it(storage: Storage):  # proves: RUN-8, FX-3
+    turns, paid = Turns(), list[int]()
+
+    @remit.step
+    async def fetch(order: int) -> int:
+        if turns.number == 1 and order == 3:
+            await turns.die()  # the first one heard of order 0, and took order 3
+        if turns.number < 3 and order:
+            await asyncio.sleep(0.05 if order == 1 else 0.5)
+        return order
+
+    @remit.effect
+    async def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.step
+    async def note(order: int) -> None:
+        if turns.number == 2:
+            await turns.die()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        orders = list(range(4))
+
+        async def worker(run: remit.Run) -> None:
+            while orders:
+                order = await run.step(fetch, orders.pop(0))
+                if order:  # order 0 needs no payment
+                    await run.effect(pay, order)
+                    await run.step(note, order)
+
+        await run.gather(*(worker(run.branch(f"w{n}")) for n in range(3)))
+
+    await cut(storage, flow, turns)
+    assert not paid
+    await cut(storage, flow, turns)
+    await whole(storage, flow)
+    assert sorted(paid) == [1, 2, 3]
+
+
+async def test_the_first_outcome_of_a_turn_waits_for_those_who_begin_beside_it(storage: Storage):  # proves: RUN-8, FX-3
+    turns, paid = Turns(), list[int]()
+
+    @remit.step
+    async def fetch(order: int) -> int:
+        if order and turns.number == 1:
+            await asyncio.sleep(0.05 if order == 1 else 5)
+        return order
+
+    @remit.step
+    async def note(order: int) -> None:
+        if turns.number == 1:
+            await turns.die()
+
+    @remit.effect
+    async def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        orders = [0, 1, 2]
+
+        async def worker(run: remit.Run) -> None:
+            while orders:
+                order = await run.step(fetch, orders.pop(0))
+                if order:
+                    await run.effect(pay, order)
+                    await run.step(note, order)
+
+        async def region(run: remit.Run, depth: int) -> None:
+            if not depth:
+                return await worker(run)
+            sum(range(100_000))  # reads what it was given, and keeps the loop for a moment
+            await run.gather(region(run.branch("r"), depth - 1))
+
+        await run.gather(worker(run.branch("flat")), region(run.branch("regions"), 5))
+
+    await cut(storage, flow, turns)
+    await whole(storage, flow)
+    assert sorted(paid) == [1, 2]
+
+
+async def test_what_people_said_of_two_doubts_is_given_in_the_order_of_each_later_turn(
+    storage: Storage,
+):  # proves: RUN-8, FX-2
+    turns, paid = Turns(), list[int]()
+
+    @remit.effect
+    async def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        if turns.number == 1 and order == 1:
+            raise OSError("no answer")
+        if turns.number == 1:
+            await asyncio.sleep(0.05)
+            raise OSError("no answer")
+        return "paid"
+
+    @remit.step
+    async def note(order: int) -> None:
+        if turns.number == 2 and order > 1:
+            await turns.die()
+
+    @remit.step
+    async def fetch(order: int) -> int:
+        if turns.number == 2:
+            await asyncio.sleep(0.05 if order == 2 else 0.5)
+        return order
+
+    @remit.step
+    async def audit(order: int) -> None: ...
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        orders = list(range(4))
+
+        async def worker(run: remit.Run) -> None:
+            while orders:
+                order = await run.step(fetch, orders.pop(0))
+                if order:
+                    await run.effect(pay, order)
+                    await run.step(note, order)
+                else:  # what it comes to has a longer way up
+                    await run.gather(run.gather(run.gather(run.effect(pay, order))), run.step(audit, order))
+
+        await run.gather(*(worker(run.branch(f"w{n}")) for n in range(2)))
+
+    async def told() -> None:
+        async with storage.open() as rt:
+            for effect in await rt.effects("r", in_doubt=True):
+                await rt.resolve("r", effect.call, "ok", by=DORA, evidence="seen", outcome="paid")
+
+    async with storage.open() as rt, asyncio.timeout(60):
+        await staffed(rt)
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+    turns.number = 2
+    await told()
+    await cut(storage, flow, turns)
+    await whole(storage, flow)
+    assert sorted(paid) == [0, 1, 2, 3]
+
+
+async def test_a_flow_has_its_turns_of_the_loop_while_others_hold_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch
+):  # proves: RUN-8
+    monkeypatch.setattr(rest, "BUSY_SECONDS", 0.05)
+    failing, heard, is_known = [True], list[str](), asyncio.Event()
+
+    @remit.step
+    async def slow() -> None:
+        while len(heard) < 2:
+            until = time.perf_counter() + 0.01
+            while time.perf_counter() < until:
+                pass
+            await asyncio.sleep(0)
+
+    @remit.step
+    async def fetch(name: str) -> str:
+        if name == "deep":
+            is_known.set()
+        else:
+            await is_known.wait()
+        return name
+
+    @remit.step
+    async def book() -> None:
+        if failing[0]:
+            raise OSError("the books are busy")
+
+    @remit.flow(contract=OPEN)
+    async def other(run: remit.Run) -> None:
+        await run.step(slow)
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> list[str]:
+        heard.clear()
+
+        async def deep(run: remit.Run, depth: int) -> None:
+            if depth:
+                await run.gather(deep(run.branch("d"), depth - 1))
+            else:
+                await run.step(fetch, "deep")
+
+        async def thorough(run: remit.Run) -> None:
+            await deep(run, 10)
+            heard.append("deep")
+
+        async def quick(run: remit.Run) -> None:
+            await run.step(fetch, "late")
+            heard.append("late")
+
+        await run.gather(thorough(run.branch("a")), quick(run.branch("b")))
+        await run.step(book)
+        return heard
+
+    async with storage.open() as rt, asyncio.timeout(60):
+        beside = asyncio.ensure_future(rt.run(other, id="other"))
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+        await beside
+    live, failing[0] = list(heard), False
+    assert await whole(storage, flow) == live == ["deep", "late"]
+
+
+async def test_a_background_task_that_backs_off_is_waited_for_while_the_flows_own_one_waits(
+    storage: Storage,
+):  # proves: RUN-8, FX-3
+    turns, paid = Turns(), list[int]()
+
+    @remit.step
+    async def fetch(order: int, is_again: bool) -> int:
+        if order == 0 and not is_again:
+            raise OSError("busy")
+        if turns.number == 1:
+            await asyncio.sleep({0: 0, 1: 0.6, 2: 0.4, 3: 5}[order])
+        return order
+
+    @remit.step
+    async def check(order: int) -> None:
+        if turns.number == 1 and order == 2:
+            await turns.die()
+
+    @remit.effect
+    async def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        orders = list(range(4))
+
+        async def fetched(run: remit.Run, order: int) -> Any:
+            try:
+                return await run.step(fetch, order, False)
+            except remit.StepError:
+                await asyncio.sleep(0.4)
+                return await run.step(fetch, order, True)
+
+        async def worker(run: remit.Run) -> None:
+            while orders:
+                order = await fetched(run, orders.pop(0))
+                await run.step(check, order)
+                await run.effect(pay, order)
+
+        beside = asyncio.create_task(worker(run.branch("beside")))
+        await asyncio.sleep(0)
+        await worker(run)
+        await beside
+
+    await cut(storage, flow, turns)
+    await whole(storage, flow)
+    assert sorted(paid) == [0, 1, 2, 3]
+
+
+# -- changed code is refused before anything is called --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [2, 4])
+async def test_another_number_of_workers_is_given_nothing_of_what_others_did(width: int, storage: Storage):
+    # proves: RUN-4, FX-3
+    turns, paid, workers = Turns(), list[int](), [2]
+
+    @remit.step
+    async def fetch(order: int) -> int:
+        return order
+
+    @remit.effect
+    async def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.step
+    async def note(order: int) -> None:
+        if turns.number == 1 and order == 3:
+            await turns.die()
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        orders = list(range(8))
+
+        async def worker(run: remit.Run) -> None:
+            while orders:
+                order = await run.step(fetch, orders.pop(0))
+                await run.effect(pay, order)
+                await run.step(note, order)
+
+        await run.gather(*(worker(run.branch(f"w{n}")) for n in range(workers[0])))
+
+    await cut(storage, flow, turns)
+    done, workers[0] = list(paid), width
+    if width == 2:
+        await whole(storage, flow)
+        assert sorted(paid) == list(range(8))
+        return
+    async with storage.open() as rt, asyncio.timeout(60):
+        assert (await rt.check("r", flow)).fit == "incompatible"
+        with pytest.raises(remit.DefinitionIncompatible, match="other arguments") as refused:
+            await rt.run(flow, id="r")
+        assert "how many of them there are" in refused.value.hint
+    assert paid == done
+    workers[0] = 2  # as it was
+    await whole(storage, flow)
+    assert sorted(paid) == list(range(8))
+
+
+async def facts_of(storage: Storage) -> dict[str, StepDone | StepFailed]:
+    async with storage.open() as rt:
+        view = (await rt.show("r")).view
+        return {name: call.fact for name, call in view.calls.items() if isinstance(call.fact, StepDone | StepFailed)}
+
+
+@pytest.mark.parametrize("is_beside", [True, False])
+@pytest.mark.parametrize("fails", [False, True])
+async def test_arguments_count_beside_other_calls_alone(is_beside: bool, fails: bool, storage: Storage):
+    # proves: RUN-4
+    given, is_up = [["b"]], [False]
+
+    @remit.step
+    async def fetch(items: list[str]) -> str:
+        items.append("changed by the step itself")
+        if fails:
+            raise OSError("no answer")
+        return "fetched"
+
+    @remit.step
+    async def book() -> None:
+        if not is_up[0]:
+            raise OSError("the books are busy")
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        async def one(run: remit.Run, items: list[str]) -> None:
+            with suppress(remit.StepError):
+                await run.step(fetch, items=items)
+
+        if is_beside:
+            await run.gather(one(run.branch("a"), ["a"]), one(run.branch("b"), list(given[0])))
+        else:
+            await one(run.branch("a"), ["a"])
+            await one(run.branch("b"), list(given[0]))
+        await run.step(book)
+
+    async with storage.open() as rt, asyncio.timeout(60):
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+    recorded = await facts_of(storage)
+    assert [bool(recorded[f"{branch}/fetch"].given) for branch in "ab"] == [is_beside] * 2
+    given[0], is_up[0] = ["another"], True
+    async with storage.open() as rt, asyncio.timeout(60):
+        if is_beside:
+            with pytest.raises(remit.DefinitionIncompatible, match=r"'b/fetch'.*other arguments"):
+                await rt.run(flow, id="r")
+            given[0] = ["b"]
+        await rt.run(flow, id="r")
+
+
+async def test_what_has_no_bytes_is_not_compared_and_two_runs_tell_nothing_of_each_other(storage: Storage):
+    # proves: RUN-4
+    @remit.step
+    async def fetch(order: int, lock: Any) -> int:
+        return order
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        await run.gather(*(run.branch(f"{n}").step(fetch, 5, threading.Lock()) for n in range(2)))
+
+    async with storage.open() as rt:
+        for run in ("r", "r", "s"):
+            await rt.run(flow, id=run)
+        views = [(await rt.show(run)).view for run in ("r", "s")]
+    digests = {call.fact.given for view in views for call in view.calls.values() if isinstance(call.fact, StepDone)}
+    assert len(digests) == 4 and all(len(digest) == 16 for digest in digests)
+
+
+def test_a_plain_flows_own_thread_is_waited_for_beside_its_pool(tmp_path: Any):  # proves: RUN-8, FX-3
+    is_first, paid, dies = [True], list[int](), threading.Event()
+
+    @remit.step
+    def load() -> int:
+        return 3
+
+    @remit.step
+    def fetch(order: int) -> int:
+        if is_first[0]:
+            time.sleep({0: 0.4, 1: 1.5, 2: 0.05}[order])
+        return order
+
+    @remit.step
+    def check(order: int) -> None:
+        if is_first[0]:
+            dies.set()
+            time.sleep(2)
+
+    @remit.effect
+    def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    def flow(run: remit.SyncRun) -> None:
+        orders = list(range(run.step(load)))
+
+        def worker(run: remit.SyncRun) -> None:
+            while orders:
+                order = run.step(fetch, orders.pop(0))
+                if order:
+                    run.step(check, order)
+                    run.effect(pay, order)
+
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(contextvars.copy_context().run, worker, run.branch("beside"))
+            sum(range(3_000_000))  # a moment of its own
+            worker(run.branch("own"))
+            beside.result()
+
+    async def first() -> None:
+        async with remit.open(f"sqlite:///{tmp_path}/runs.db") as rt:
+            turn = asyncio.ensure_future(rt.run(flow, id="r"))
+            await asyncio.to_thread(dies.wait, 30)
+            turn.cancel()
+            with suppress(asyncio.CancelledError):
+                await turn
+
+    asyncio.run(first())
+    is_first[0] = False
+    with remit.open(f"sqlite:///{tmp_path}/runs.db") as rt:
+        rt.run_sync(flow, id="r")
+    assert sorted(paid) == [1, 2]
