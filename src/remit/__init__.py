@@ -12,6 +12,8 @@ from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, N
 from remit.engine.people.asks import Ask, Evidence
 from remit.engine.people.earlier import Earlier, MadeBefore
 from remit.engine.people.effected import Effected
+from remit.engine.people.left_out import LeftOut
+from remit.engine.people.sent_before import SentBefore
 from remit.engine.people.used import Used
 from remit.engine.process.admit import Found
 from remit.engine.process.outcome import Outcome
@@ -115,6 +117,7 @@ __all__ = [
     "Landed",
     "LeaseHeld",
     "LeaseLost",
+    "LeftOut",
     "Line",
     "LoadError",
     "MadeBefore",
@@ -136,6 +139,7 @@ __all__ = [
     "RunView",
     "Runtime",
     "SaveError",
+    "SentBefore",
     "Spoken",
     "Status",
     "Step",

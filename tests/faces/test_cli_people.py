@@ -451,10 +451,8 @@ def test_a_name_in_a_policy_that_no_effect_has_is_told(desk: Desk):
     file.write_text('version = "2"\nforbid = ["pya"]\n')
     asked(desk)  # a run that asks about `pay`
     shown = desk("policy", "set", str(file), "--by", "user:ops", "--yes")
-    assert (
-        "pya: none of the newest 1,000 runs here, nor a flow that was named, has an effect of this name. Is it pay?"
-        in shown
-    )
+    nobody = "none of the newest 1,000 runs here that can be read, nor a flow that was named,"
+    assert f"pya: {nobody} has an effect of this name. Is it pay?" in shown
     error = desk.json("policy", "check", str(file), "--flow", "flows:nothing", exits=2)["error"]
     assert error["code"] == "flow.unknown"
 

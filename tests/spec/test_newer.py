@@ -89,8 +89,10 @@ async def test_one_newer_run_hides_no_other():  # proves: LOG-3
             await doubting.go(rt, f"{run}-lost")
         for run in (NEWER, f"{NEWER}-lost"):
             await written_by_a_newer_one(rt, run, "SignalDreamt", lane="post")
-        assert [ask.run for ask in await rt.inbox()] == [RUN]
-        assert [told.run for told in await rt.effects(in_doubt=True)] == [f"{RUN}-lost"]
+        asks, doubts = await rt.inbox(), await rt.effects(in_doubt=True)
+        assert [ask.run for ask in asks] == [RUN]
+        assert [told.run for told in doubts] == [f"{RUN}-lost"]
+        assert [[one.run for one in found.left_out] for found in (asks, doubts)] == [[NEWER], [f"{NEWER}-lost"]]
         (counted,) = (found for found in await rt.doctor() if found.name == "ceilings")
         assert "without 2 that can't be read" in counted.seen
         assert [row.run for row in await rt.list(quarantined=True)] == []

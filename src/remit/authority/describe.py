@@ -42,8 +42,11 @@ _FAULTS: Final[dict[str, str]] = {
 }
 
 
-def describe(question: Question, finding: Finding) -> tuple[str, str]:
+def describe(question: Question, finding: Finding, *, is_sent_again: bool = False) -> tuple[str, str]:
     """What the finding's check saw, and what it requires: short texts for people, also where all is well.
+
+    is_sent_again: what is asked about is in doubt, and would be sent again: the question does not say so, because the
+    gate lets it pass as what was not done.
 
     Total and pure. Times are UTC; amounts are minor units; characters that can't be seen are escaped.
 
@@ -52,7 +55,8 @@ def describe(question: Question, finding: Finding) -> tuple[str, str]:
     >>> describe(asked, Finding(check="authority"))
     ('agent:buyer holds buyer', 'one of: buyer')
     """
-    seen, required = _DESCRIBED[finding.check](question)
+    described = _AGAIN.get(finding.check) if is_sent_again and question.effect is not None else None
+    seen, required = (described or _DESCRIBED[finding.check])(question)
     return _visible(seen), _visible(required)
 
 
@@ -168,6 +172,22 @@ def _effects(question: Question) -> tuple[str, str]:
     return seen, "no other effect of this run in doubt"
 
 
+def _effects_before(question: Question) -> tuple[str, str]:
+    """Of what is sent again: two that are would wait for each other for ever, so it waits for those before it alone."""
+    seen = f"in doubt: {', '.join(question.doubts)}" if question.doubts else "in doubt itself, and no effect before it"
+    return seen, "no effect of this run before it in doubt"
+
+
+def _duplicates_again(question: Question) -> tuple[str, str]:
+    effect = question.effect
+    if effect is None or effect.lost:
+        return _duplicates(question)
+    seen = "sent before under this key, and nobody knows whether it happened"
+    seen += f"; its business key is that of {effect.rival}" if effect.rival else ""
+    required = "not known to have happened"
+    return seen, f"{required}, and its business key free" if effect.business else required
+
+
 def _duplicates(question: Question) -> tuple[str, str]:
     effect = question.effect
     if effect is None:
@@ -273,4 +293,8 @@ _DESCRIBED: Final[dict[Check, Callable[[Question], tuple[str, str]]]] = {
     "effects": _effects,
     "duplicates": _duplicates,
     "approval": _approval,
+}
+_AGAIN: Final[dict[Check, Callable[[Question], tuple[str, str]]]] = {
+    "effects": _effects_before,
+    "duplicates": _duplicates_again,
 }

@@ -24,6 +24,7 @@ from remit.authority.policy import policy_digest
 from remit.authority.suspicious import suspicious
 from remit.engine.people.asks import Ask
 from remit.engine.people.effected import Effected
+from remit.engine.people.left_out import LeftOut
 from remit.engine.process.admit import Found
 from remit.engine.process.outcome import Outcome
 from remit.engine.runs.dry import Judged
@@ -164,6 +165,11 @@ def _texts(value: Any, path: Path) -> Iterator[tuple[Path, str]]:
     elif isinstance(value, list):
         for place, item in enumerate(value):
             yield from _texts(item, (*path, place))
+
+
+def left_out_document(found: LeftOut) -> Document:
+    """A run that an answer was given without, as it stands behind what was found. code: why, as an error has it."""
+    return {"run": found.run, "state": "left_out", "code": found.code, "detail": found.detail}
 
 
 def effected_document(effect: Effected) -> Document:

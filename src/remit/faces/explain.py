@@ -11,6 +11,7 @@ from remit.authority.rules import window_end
 from remit.engine.people.asks import Ask, shown
 from remit.engine.people.counting import word_counts
 from remit.engine.people.effected import Effected, told
+from remit.engine.people.sent_before import is_of_a_doubt
 from remit.engine.process import admit, incidents
 from remit.engine.process.host import Host
 from remit.engine.process.journal import heads_of, identity_of
@@ -274,8 +275,9 @@ def _objections(view: RunView) -> tuple[Objection, ...]:
     judged = view.boundary.judged
     if judged is None or judged.verdict.code != view.code:
         return ()
+    is_sent_again = is_of_a_doubt(view, judged.question)
     return tuple(
-        Objection(finding.check, finding.code, *describe(judged.question, finding))
+        Objection(finding.check, finding.code, *describe(judged.question, finding, is_sent_again=is_sent_again))
         for finding in judged.verdict.findings
         if not finding.ok
     )

@@ -26,6 +26,7 @@ from remit.authority.policy import policy_from
 from remit.engine.people.asks import Ask, Choice, inbox, read_ask
 from remit.engine.people.deciding import decide
 from remit.engine.people.effected import Effected, effect_names, effects
+from remit.engine.people.left_out import Listed
 from remit.engine.people.resolving import resolve
 from remit.engine.process.standing import act, glance
 from remit.errors import Refused
@@ -48,11 +49,12 @@ class People(Opened):
 
     # -- questions -----------------------------------------------------------------------------------------------------
 
-    async def inbox(self, *, role: str | None = None, limit: int = 20, after: int = 0) -> list[Ask]:
+    async def inbox(self, *, role: str | None = None, limit: int = 20, after: int = 0) -> Listed[Ask]:
         """Questions that wait for a person, oldest first, each read from its verified journal.
 
         role: only those that a holder of this role may answer. after: `ask.number` of the last one on the page before.
-        Raises Refused `authority.role` for what no role is called: nobody would ever find a question by it.
+        A list, whose `left_out` names the runs that ask and can't be believed or read: while there are any, this is not
+        all. Raises Refused `authority.role` for what no role is called: nobody would ever find a question by it.
         """
         host = self._ready()
         if role is not None:
@@ -78,10 +80,12 @@ class People(Opened):
 
     # -- effects -----------------------------------------------------------------------------------------------------
 
-    async def effects(self, id: str | None = None, *, in_doubt: bool = False, limit: int = 50) -> list[Effected]:
+    async def effects(self, id: str | None = None, *, in_doubt: bool = False, limit: int = 50) -> Listed[Effected]:
         """Effects of one run, or with `in_doubt=True` those of all runs of which nobody knows.
 
-        in_doubt: only those. Raises Refused `effects.which` where neither is said, RunAbsent, Tampered.
+        in_doubt: only those. A list, whose `left_out` names the runs that may have doubts and are not in it: they are
+        set aside, or can't be believed or read. While there are any, an empty list does not say that there is none.
+        Raises Refused `effects.which` where neither is said, RunAbsent, Tampered.
         """
         host = self._ready()
         if id is None and not in_doubt:
@@ -172,7 +176,7 @@ class People(Opened):
         """Names of effects that the newest 1,000 runs called, asked about or had rules for.
 
         A policy is set by name, and nothing refuses a name that no effect has: compare, before a misspelt rule holds
-        for nothing. Reads those runs whole.
+        for nothing. Reads those runs whole; what can't be believed or read is not among them.
         """
         return await effect_names(self._ready())
 

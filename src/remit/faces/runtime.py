@@ -24,6 +24,7 @@ from remit.clock import Clock
 from remit.engine.declared.flow import Flow
 from remit.engine.people.asks import Ask
 from remit.engine.people.cancelling import cancel
+from remit.engine.people.left_out import Listed
 from remit.engine.people.recount import recount
 from remit.engine.people.used import Used, used
 from remit.engine.people.voiding import voided_by
@@ -181,12 +182,12 @@ class Runtime(People):
         host, flow = self._ready(), _checked(flow)
         return await judge_dry(host, flow, await find(host, id))
 
-    async def voided_by(self, policy: Mapping[str, Any] | PolicyPin) -> builtins.list[Ask]:
+    async def voided_by(self, policy: Mapping[str, Any] | PolicyPin) -> Listed[Ask]:
         """Questions that setting this policy would void: open ones, and those with a yes that nothing used yet.
 
         Each is bound to the policy it was asked under, so any other one voids it, and it is asked anew. Reads the
-        newest 1,000 runs whole, and older ones of the 1,000 oldest open questions. Raises Refused `policy.*`,
-        AuthorityUnreadable.
+        newest 1,000 runs whole, and older ones of the 1,000 oldest open questions. A list, whose `left_out` names those
+        of them that can't be believed or read. Raises Refused `policy.*`, AuthorityUnreadable.
         """
         return await voided_by(self._ready(), policy_digest(policy_from(policy)))
 

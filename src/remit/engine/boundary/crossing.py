@@ -261,7 +261,8 @@ async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: C
 
 async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Parked:
     """Not now, or no: what the call waits for, written down."""
-    words = words_of(question, verdict, turn.attempt.boundary.may_have_happened)
+    done, again = turn.attempt.boundary.may_have_happened, wish.is_sent_again
+    words = words_of(question, verdict, done, is_sent_again=again)
     judged = GateJudged(question=question, verdict=verdict)
     if verdict.decision == "abandon":
         await _check_still(turn, wish, question, verdict)

@@ -9,16 +9,17 @@ from remit.errors import done_anew
 from remit.facts.judgement import Question, Verdict
 
 
-def words_of(question: Question, verdict: Verdict, done: Iterable[str] = ()) -> str:
+def words_of(question: Question, verdict: Verdict, done: Iterable[str] = (), *, is_sent_again: bool = False) -> str:
     """Every check that did not pass, with what was seen and what was required.
 
-    done: effects of the run that happened or may have, told where the way on is another run.
+    done: effects of the run that happened or may have, told where the way on is another run. is_sent_again: whether it
+    is about a call in doubt, as what would be sent again.
     """
     told = []
     for finding in verdict.findings:
         if finding.ok:
             continue
-        seen, required = describe(question, finding)
+        seen, required = describe(question, finding, is_sent_again=is_sent_again)
         told.append(f"{finding.check} ({finding.code}): {seen}; required: {required}")
     if not told:
         return ""

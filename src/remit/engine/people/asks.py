@@ -27,6 +27,8 @@ from remit.engine.people.earlier import (
     earlier_of,
     made_before,
 )
+from remit.engine.people.left_out import LeftOut, Listed, left_out
+from remit.engine.people.sent_before import SentBefore, sent_before
 from remit.engine.process.admit import UNBELIEVED, Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail_of
@@ -84,6 +86,8 @@ class Ask:
     moved: of one that stands, what is another than when it was asked, so that a yes may be void: "policy"; "roles",
     where at high risk nobody who held one then is left to answer, so that the next turn asks anew; or the name of
     an executor whom the directory has otherwise now. number: by which the inbox is paged, 0 elsewhere.
+    sent_before: how the call was sent before it was asked whether it may be sent again, while nobody knows whether it
+    happened: a yes sends it again, and a no takes nothing back. None where it was not.
     """
 
     id: str
@@ -116,29 +120,33 @@ class Ask:
     number: int = 0
     immaterial: tuple[str, ...] = ()
     made_before: MadeBefore | None = None
+    sent_before: SentBefore | None = None
 
 
-async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> list[Ask]:
+async def inbox(host: Host, *, role: str | None, limit: int, after: int) -> Listed[Ask]:
     """Questions that wait, oldest first. A run that can't be believed or read is left out, and set aside if forged."""
-    asks: list[Ask] = []
+    asks, without = list[Ask](), list[LeftOut]()
     authority = await believed(host)
     while (wanted := limit - len(asks)) > 0:
         rows = await host.store.list_asks(AskFilter(host.tenant, role, wanted, after))
-        asks += [ask for row in rows if (ask := await _waiting(host, row, authority)) is not None]
+        for row in rows:
+            try:
+                ask = await _waiting(host, row, authority)
+            except UNBELIEVED as exc:
+                without.append(left_out(row.run, exc))
+                continue
+            asks += [ask] if ask is not None else []
         if len(rows) < wanted:
             break
         after = rows[-1].number
-    return asks
+    return Listed(asks, without)
 
 
 async def _waiting(host: Host, row: AskRow, authority: Authority | None) -> Ask | None:
     """The question that a row of the index leads to; None where its journal has none that waits there."""
     if host.clock.latest() > row.until:
         return None  # a row that says so falsely is written anew when the run goes on
-    try:
-        found = await find(host, row.run)
-    except UNBELIEVED:
-        return None
+    found = await find(host, row.run)
     ask = found.view.boundary.asks.get(row.ask)
     if ask is None or standing(found.view, ask, host.clock.latest()) != "open":
         return None
@@ -221,6 +229,7 @@ def shown(view: RunView, ask: AskView, now: int, authority: Authority | None) ->
         moved=_moved(view, ask, judged, authority) if state in ("open", "approved") else (),
         immaterial=tuple(asked.bound.immaterial),
         made_before=made_before(view, ask, immaterial, told),
+        sent_before=sent_before(view, ask, authority),
     )
 
 

@@ -16,6 +16,7 @@ from remit.authority.directory import Authority
 from remit.authority.seniors import seniors
 from remit.engine.people.asks import Ask, Choice, ask_in, judged_of, may_alone, row_of, shown, version_of
 from remit.engine.people.post import Letter, post
+from remit.engine.people.sent_before import sent_before
 from remit.engine.process.admit import Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
@@ -48,7 +49,7 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
             asked=ask.hash,
             authority=authority.version,
             choice=choice,
-            meaning=_meaning(ask, choice),
+            meaning=_meaning(ask, choice, is_again=sent_before(found.view, ask, authority) is not None),
             roles=authority.who(by).roles,
         )
         return Letter(fact, detail(reason), (CloseAsk(ask_id), Announce(AskDecided(ask=ask_id))))
@@ -168,10 +169,11 @@ def _lacking(by: str, groups: list[list[str]], served: list[list[str]]) -> Appro
     return error
 
 
-def _meaning(ask: AskView, choice: Choice) -> str:
-    """What is said by it, in words that do not depend on what an agent wrote."""
+def _meaning(ask: AskView, choice: Choice, *, is_again: bool) -> str:
+    """What is said by it, in words that do not depend on what an agent wrote. is_again: it may have happened."""
     what = f"{ask.asked.bound.effect} as {ask.asked.call}" if ask.asked.bound.effect else ask.asked.call
-    return f"{what} may happen, once, {_binding(ask)}" if choice == "approve" else f"{what} must not happen"
+    done = "be sent again" if is_again else "happen"
+    return f"{what} may {done}, once, {_binding(ask)}" if choice == "approve" else f"{what} must not {done}"
 
 
 def _binding(ask: AskView) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from remit.engine.people.left_out import LeftOut, Listed, all_set_aside, left_out
 from remit.engine.people.newest import PAGE, newest
 from remit.engine.process.admit import UNBELIEVED, Found, find, is_worked_at
 from remit.engine.process.host import Host
@@ -45,19 +46,24 @@ class Effected:
     lost: str = ""
 
 
-async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) -> list[Effected]:
-    """Effects of a run, in order; or, without one, those in doubt of all runs. Raises RunAbsent, Tampered."""
+async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) -> Listed[Effected]:
+    """Effects of a run, in order; or, without one, those in doubt of all runs. Raises RunAbsent, Tampered.
+
+    Of all runs those are left out that can't be believed or read, and all that are set aside: any may have doubts.
+    """
     if run is not None:
-        return [one for one in await _of(host, await find(host, run)) if not in_doubt or one.state == "in_doubt"]
-    found: list[Effected] = []
+        told = await _of(host, await find(host, run))
+        return Listed(one for one in told if not in_doubt or one.state == "in_doubt")
+    found, without = list[Effected](), list[LeftOut]()
     async for name in _left(host):
         try:
             found += [one for one in await _of(host, await find(host, name)) if one.state == "in_doubt"]
-        except UNBELIEVED:
-            continue
+        except UNBELIEVED as exc:
+            without.append(left_out(name, exc))
         if len(found) >= limit:
             break
-    return found[:limit]
+    without += [one async for one in all_set_aside(host)]
+    return Listed(found[:limit], without)
 
 
 async def _left(host: Host) -> AsyncIterator[str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from remit.engine.process.admit import UNBELIEVED, read_stored, verify
+from remit.engine.people.left_out import LeftOut, left_out
+from remit.engine.process.admit import UNBELIEVED, read_stored, set_aside, verify
 from remit.engine.process.host import Host
-from remit.errors import Tampered
 from remit.facts.view import RunView
 from remit.store.rows import RunFilter
 
@@ -14,10 +14,8 @@ RUNS_MAX = 1_000
 PAGE = 200
 
 
-async def newest(host: Host) -> AsyncIterator[RunView | Tampered | None]:
-    """The newest RUNS_MAX runs of this tenant, newest first. What is wrong with one that does not verify; None for one
-    that is set aside, or that a newer version wrote.
-    """
+async def newest(host: Host) -> AsyncIterator[RunView | LeftOut]:
+    """The newest RUNS_MAX runs of this tenant, newest first; of one that can't be believed or read why that is so."""
     count, before = 0, None
     while count < RUNS_MAX:
         rows = await host.store.list_rows(RunFilter(host.tenant, limit=PAGE, before_key=before))
@@ -29,10 +27,10 @@ async def newest(host: Host) -> AsyncIterator[RunView | Tampered | None]:
         before = rows[-1].run_key
 
 
-async def view_of(host: Host, run: str) -> RunView | Tampered | None:
+async def view_of(host: Host, run: str) -> RunView | LeftOut:
     """The same of one run."""
     try:
         stored = await read_stored(host, run)
-        return None if stored.row.quarantined else verify(host.store.ledger.origin, stored)
+        return left_out(run, set_aside(run)) if stored.row.quarantined else verify(host.store.ledger.origin, stored)
     except UNBELIEVED as exc:
-        return exc if isinstance(exc, Tampered) else None
+        return left_out(run, exc)

@@ -12,9 +12,10 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from remit.engine.boundary.shared import is_shared
+from remit.engine.people.left_out import LeftOut
 from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
-from remit.errors import FIND_OUT, Tampered
+from remit.errors import FIND_OUT
 from remit.facts.view import RunView
 from remit.store.rows import Checkup
 
@@ -65,12 +66,12 @@ async def _count(host: Host) -> _Told:
     return told
 
 
-def _add(told: _Told, view: RunView | Tampered | None) -> None:
+def _add(told: _Told, view: RunView | LeftOut) -> None:
     told.runs += 1
-    if isinstance(view, Tampered):
-        told.wrong.append(view.run)
-    if not isinstance(view, RunView):
+    if isinstance(view, LeftOut):
         told.unread += 1
+        if view.is_wrong:
+            told.wrong.append(view.run)
         return
     for effect in view.boundary.effects.values():
         if not effect.may_have_happened:

@@ -43,7 +43,8 @@ from remit.facts.names import RESERVED_PREFIX
 from remit.facts.view import RunView, fold
 from remit.store.rows import RunRow, Stored
 
-# What says that this run can't be believed or read, and nothing of any other: whoever looks at many leaves it out.
+# What says that this run can't be believed or read, and nothing of any other: whoever looks at many leaves it out, and
+# says so.
 UNBELIEVED = (Tampered, JournalNewer, RunQuarantined, RunAbsent)
 
 
@@ -127,12 +128,7 @@ async def find(host: Host, run: str) -> Found:
         raise RunAbsent(f"{run!r} is a journal of Remit's own and no run; nothing was done.")
     stored = await read_stored(host, run)
     if stored.row.quarantined:
-        named = shlex.quote(run)
-        raise RunQuarantined(
-            f"Run {run!r} is quarantined: its journal did not verify; nothing was done.",
-            hint=f"See `remit verify {named}`. {FIND_OUT}; restore its bytes, "
-            f"then `remit lift {named} --by user:YOU --reason WHY`.",
-        )
+        raise set_aside(run)
     try:
         view = verify(host.store.ledger.origin, stored)
         host.clock.note(view.last_at)
@@ -145,6 +141,16 @@ async def find(host: Host, run: str) -> Found:
         ) as unwritten:  # the next attempt finds it again, and `doctor` what is wrong with the incidents
             exc.add_note(f"It could not be set aside: {unwritten.message}")
         raise
+
+
+def set_aside(run: str) -> RunQuarantined:
+    """What whoever asks for a run is told that is set aside."""
+    named = shlex.quote(run)
+    return RunQuarantined(
+        f"Run {run!r} is quarantined: its journal did not verify; nothing was done.",
+        hint=f"See `remit verify {named}`. {FIND_OUT}; restore its bytes, "
+        f"then `remit lift {named} --by user:YOU --reason WHY`.",
+    )
 
 
 def verify(origin: str, stored: Stored) -> RunView:

@@ -57,7 +57,8 @@ class Judged:
 
     def told(self) -> list[tuple[Finding, str, str]]:
         """Each finding with what was seen and what is required, in order."""
-        return [(finding, *describe(self.question, finding)) for finding in self.verdict.findings]
+        findings, again = self.verdict.findings, self.is_sent_again
+        return [(finding, *describe(self.question, finding, is_sent_again=again)) for finding in findings]
 
 
 async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:

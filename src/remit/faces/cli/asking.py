@@ -8,7 +8,8 @@ shown what is asked now, and nothing is written.
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -23,7 +24,7 @@ from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice, now, stack
 from remit.faces.cli.typed import next_of
-from remit.faces.documents import ask_document
+from remit.faces.documents import Document, ask_document, left_out_document
 from remit.faces.next_step import Step, step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
@@ -59,8 +60,9 @@ def inbox(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.inbox(role=role, limit=limit, after=after)
-        voice.answer([ask_document(one) for one in found], question.asks(found, limit, now()))
-        return Exit.OK
+        document = [*map(ask_document, found), *map(left_out_document, found.left_out)]
+        voice.answer(document, question.asks(found, limit, now()))
+        return Exit.TAMPERED if found.left_out else Exit.OK
 
     act(manner, ask, first=nothing)
 
@@ -145,9 +147,10 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
     document = {"ask": id, "choice": choice, "by": word.by, "run": decided.run, "call": decided.call, "version": seen}
     said = "approved" if choice == "approve" else "denied"
     told = cell(f"{word.by} {said} {decided.call} of run {decided.run}.")
+    sent = [cell(words, "bold yellow") for words in _still(decided, choice)]
     moved = question.moved(decided) if choice == "approve" and word.seen is not None else None  # else it was shown
-    parts = [part for part in (told, moved, next_of(_next(decided))) if part is not None]
-    voice.answer(document | {"moved": decided.moved}, *parts)
+    parts = [part for part in (told, *sent, moved, next_of(_next(decided, choice))) if part is not None]
+    voice.answer(document | _since(decided), *parts)
     return Exit.OK
 
 
@@ -180,9 +183,45 @@ async def _whole(rt: Runtime, ask: Ask) -> Shown:
     return question.question(ask, judged, now())
 
 
-def _next(ask: Ask) -> Step:
+def _since(decided: Ask) -> Document:
+    """What a yes may come to nothing by, and what may have happened whatever was said."""
+    sent = decided.sent_before
+    return {"moved": decided.moved, "sent_before": asdict(sent) if sent is not None else None}
+
+
+def _still(decided: Ask, choice: Choice) -> Iterator[str]:
+    """What an answer does not change: what was sent before may have happened."""
+    if (sent := decided.sent_before) is None:
+        return
+    if sent.told_by:
+        yield from question.sent_before(decided)
+    elif choice == "deny":
+        yield (
+            f"It is not sent again. What was sent before under key {sent.key} may still have happened: nobody knows, "
+            "and the run stays in doubt until somebody finds out."
+        )
+    else:
+        yield f"The next turn sends it again, under the same key {sent.key}: what was sent before may have happened."
+
+
+def _next(ask: Ask, choice: Choice) -> Step:
+    sent = ask.sent_before
+    if choice == "deny" and sent is not None and not sent.told_by:
+        return _find_out(ask.run, ask.call, sent.calls)
     words = "`remit resume {run} MODULE:FLOW` goes on with it, or whoever works at it does."
     return step(words, run=shlex.quote(ask.run))
+
+
+def _find_out(run: str, call: str, calls: int) -> Step:
+    """How a doubt ends that is not sent again. calls: at how many it is as this is shown."""
+    return step(
+        "find out by its key, and say so: it happened, "
+        "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON{seen}`, or it did not: "
+        "`remit resolve {run} {call} did-not-happen --by user:YOU --evidence WHAT{seen}`.",
+        run=shlex.quote(run),
+        call=shlex.quote(call),
+        seen=f" --calls {calls}" if calls > 1 else "",
+    )
 
 
 def _unseen(id: str) -> ApprovalRefused:

@@ -17,7 +17,8 @@ from remit.faces.cli.inert import Cut, cell
 from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
 from remit.faces.cli.show import EFFECT_STYLES
 from remit.faces.cli.typed import next_of
-from remit.faces.documents import effected_document
+from remit.faces.cli.without import without
+from remit.faces.documents import effected_document, left_out_document
 from remit.faces.next_step import doubt_step, step, under_way_step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
@@ -38,9 +39,11 @@ def effects(
         in_doubt, asked = is_in_doubt or id is None, limit + (id is None)  # of one run all are shown
         found = await rt.effects(id, in_doubt=in_doubt, limit=asked)
         more = _more(limit) if len(found) > limit and id is None else None
-        found = found[:limit] if id is None else found
-        voice.answer([effected_document(one) for one in found], stack(_effects(found), more))
-        return Exit.OK
+        told = found[:limit] if id is None else found
+        document = [*map(effected_document, told), *map(left_out_document, found.left_out)]
+        shown = _effects(told, is_all=not found.left_out)
+        voice.answer(document, stack(shown, more, without(found.left_out)))
+        return Exit.TAMPERED if found.left_out else Exit.OK
 
     act(manner, ask, first=nothing)
 
@@ -103,9 +106,9 @@ def _outcome(text: str | None) -> Any:
 _HOW_KNOWN = {"": "", "person": "by person", "probe": "by probe", "unsent": "never begun"}
 
 
-def _effects(found: list[Effected]) -> Shown:
+def _effects(found: list[Effected], *, is_all: bool) -> Shown:
     if not found:
-        return cell("No effects.")
+        return cell("No effects." if is_all else "None in the runs that can be read.")
     grid = Grid("run", "call", "state", "intended", "how known", keep="call", fold="none")
     for one in found:
         times = f"in {one.calls} calls" if one.calls > 1 else ""

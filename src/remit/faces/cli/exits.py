@@ -21,7 +21,7 @@ class Exit(IntEnum):
     REFUSED = 2, "refused, nothing was done"
     LEASE_LOST = 3, "the lease was lost; somebody else owns the run"
     DISAGREE = 4, "code and journal disagree"
-    TAMPERED = 5, "a journal does not verify"
+    TAMPERED = 5, "a journal does not verify, or the answer leaves out a run"
     STORE = 6, "the store can't be used, or `doctor` found something wrong"
     RAISED = 7, "a step raised, or the flow; all before it is saved"
     NOT_COMPLETED = 8, "the run did not complete, or would not go on"

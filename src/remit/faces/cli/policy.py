@@ -15,6 +15,7 @@ from remit.authority.directory import Authority
 from remit.authority.money import money
 from remit.authority.policy import policy_difference, policy_from_toml
 from remit.engine.people.asks import Ask
+from remit.engine.people.left_out import Listed
 from remit.engine.people.used import Used
 from remit.errors import Refused, RemitError, RunAbsent
 from remit.faces.cli.act import Manner, act
@@ -23,7 +24,8 @@ from remit.faces.cli.compared import Declared, Strange, compare, declared
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice
-from remit.faces.documents import Document, policy_document
+from remit.faces.cli.without import without
+from remit.faces.documents import Document, left_out_document, policy_document
 from remit.faces.runtime import Runtime
 from remit.faces.written import text_of
 from remit.facts.names import AUTHORITY, check_principal
@@ -77,11 +79,11 @@ def set_(
         pin, known = given
         authority = await rt.authority()
         changes = policy_difference(authority.policy, pin)
-        voided = await rt.voided_by(pin) if changes else []
+        voided = await rt.voided_by(pin) if changes else Listed[Ask]()
         is_namesake = await _is_namesake(rt, pin)
         strange = compare(pin, known, heard_of=await rt.effect_names())
         if not voice.is_json:
-            beside = _told(strange, "none of the newest 1,000 runs here, nor a flow that was named,")
+            beside = _told(strange, "none of the newest 1,000 runs here that can be read, nor a flow that was named,")
             voice.answer(None, _changes(changes), *_voided(voided), *_namesake(pin, is_namesake), *beside)
         if not is_yes and not voice.is_attended:
             raise Refused(
@@ -96,6 +98,7 @@ def set_(
         told = cell(f"Policy {pin.version} holds, from version {version} of the directory on.")
         document = policy_document(pin) | {"authority": version, "changes": changes, **_strange_document(strange)}
         document |= {"voided": [_voided_document(ask) for ask in voided], "is_namesake": is_namesake}
+        document["left_out"] = [left_out_document(one) for one in voided.left_out]
         voice.answer(document, told)
         return Exit.OK
 
@@ -130,8 +133,13 @@ async def _is_namesake(rt: Runtime, pin: PolicyPin) -> bool:
     return any(each["version"] == pin.version and each != msgspec.to_builtins(pin) for each in told)
 
 
-def _voided(asks: list[Ask]) -> list[Shown]:
-    """Of whose work is undone, before it is."""
+def _voided(asks: Listed[Ask]) -> list[Shown]:
+    """Of whose work is undone, before it is, and in which runs nobody can say."""
+    unread = without(asks.left_out)
+    return [*_counted_voided(asks), *([unread] if unread is not None else [])]
+
+
+def _counted_voided(asks: list[Ask]) -> list[Shown]:
     if not asks:
         return []
     approved = sum(ask.state == "approved" for ask in asks)

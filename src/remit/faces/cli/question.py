@@ -16,20 +16,23 @@ from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
 from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
 from remit.engine.people.earlier import Earlier
+from remit.engine.people.left_out import Listed
 from remit.faces.cli.inert import Cut, Quoted, cell, line
 from remit.faces.cli.payload import compact, payload
-from remit.faces.cli.say import Below, Grid, Shown, ago, facts, span, stack, time_of, whose
+from remit.faces.cli.say import Below, Grid, Part, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
 from remit.faces.cli.typed import next_of
+from remit.faces.cli.without import without
 from remit.faces.documents import suspects_of
 from remit.faces.next_step import step
 from remit.facts.kinds import GateJudged
 
 
-def asks(found: list[Ask], limit: int, now: int) -> Shown:
+def asks(found: Listed[Ask], limit: int, now: int) -> Shown:
     """The inbox: a line for each question; below, whole, the id to be copied, and as much of the payload as fits."""
     if not found:
-        return cell("Nothing waits for an answer.")
+        where = " in the runs that can be read" if found.left_out else ""
+        return stack(cell(f"Nothing waits for an answer{where}."), without(found.left_out))
     grid = Grid("run", "call", "asks", "asked", "left", "", keep="run", fold="none")
     for ask in found:
         changed = cell(_news(ask), "bold yellow")
@@ -39,14 +42,37 @@ def asks(found: list[Ask], limit: int, now: int) -> Shown:
     if len(found) == limit:
         shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
         hint = f"{shown}; the next ones with `--after {found[-1].number}`. {hint}"
-    return stack(Below(grid.made(), [[cell(ask.id, "cyan"), Cut("", ask.raw)] for ask in found]), cell(hint, "dim"))
+    return stack(Below(grid.made(), [_below(ask) for ask in found]), cell(hint, "dim"), without(found.left_out))
+
+
+def _below(ask: Ask) -> list[Part]:
+    sent = [cell(words, "bold yellow") for words in sent_before(ask)]
+    return [*sent, cell(ask.id, "cyan"), Cut("", ask.raw)]
 
 
 def _news(ask: Ask) -> str:
-    """Whether something like it was asked or sent before: the same as another call, or of this what changed since."""
+    """Whether it may have happened; else whether something like it was asked or sent before, and what changed since."""
+    if ask.sent_before is not None:
+        return "sent before"
     if ask.difference is None:
         return "again" if ask.made_before is not None else ""
-    return "again" if _is_of_another(ask, ask.earlier) else "changed"
+    is_changed = bool(ask.difference.changes) or any(one.changes for one in ask.evidence)
+    return "changed" if is_changed and not _is_of_another(ask, ask.earlier) else "again"
+
+
+def sent_before(ask: Ask) -> Iterator[str]:
+    """That it may have happened already, and what an answer comes to then; nothing where it was not sent."""
+    sent = ask.sent_before
+    if sent is None:
+        return
+    often = f" in {sent.calls} calls" if sent.calls > 1 else ""
+    said = f"It was sent before{often} under key {sent.key}"
+    if sent.told_by:
+        what = "it happened" if sent.told == "ok" else "it did not happen"
+        yield f"{said}, and {sent.told_by} said since that {what}; the next turn of its run settles it by that."
+        return
+    may = "; yes sends it again under the same key, no leaves it in doubt: it may have happened"
+    yield f"{said} and nobody knows whether it happened{may if ask.state == 'open' else ''}."
 
 
 def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
@@ -58,7 +84,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
         ("question", ask.id),
         ("state", ask_state(ask.state)),
         ("void because", _why(ask.voided)),
-        ("may this happen", cell(what, "bold")),
+        ("may this be sent again" if ask.sent_before else "may this happen", cell(what, "bold")),
         ("run", f"{ask.run}, flow {ask.flow}"),
         ("asked by", f"{ask.by} for {ask.behalf}" if ask.behalf else ask.by),
         ("asks", roles_of(ask) + ("; also those for whom it acts" if ask.alone else "")),
@@ -71,8 +97,10 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     version = Group(cell("version", "dim"), cell(ask.version))  # of a line of its own, so that it can be copied
     who = f"What {ask.by} asks for; it wrote this text itself:"
     asked = Group(cell(who, "bold"), payload(ask.payload, ask.immaterial))
-    found = (_deceives(ask), _evidence(ask, now), _findings(judged))
-    return stack(told, moved(ask), version, _difference(ask), _elsewhere(ask), _made_before(ask), asked, *found)
+    found = (_deceives(ask), _evidence(ask, now), _findings(ask, judged))
+    first = [cell(words, "bold red") for words in sent_before(ask)]
+    before = (_difference(ask), _elsewhere(ask), _made_before(ask))
+    return stack(*first, told, moved(ask), version, *before, asked, *found)
 
 
 def moved(ask: Ask) -> Shown | None:
@@ -262,14 +290,14 @@ _CHANGED = {
 }
 
 
-def _findings(judged: GateJudged | None) -> Shown | None:
+def _findings(ask: Ask, judged: GateJudged | None) -> Shown | None:
     """What the gate found when it asked."""
     if judged is None:
         return None
     grid = Grid("check", "code", "seen", "required", fold="seen", folds=("required",))
     for finding in judged.verdict.findings:
         if not finding.ok or finding.code:
-            seen, required = describe(judged.question, finding)
+            seen, required = describe(judged.question, finding, is_sent_again=ask.sent_before is not None)
             grid.row(cell(finding.check, "" if finding.ok else "bold"), finding.code, seen, required)
     fine = sum(finding.ok and not finding.code for finding in judged.verdict.findings)
     told = f"{fine} {'check' if fine == 1 else 'checks'} passed then."

@@ -34,10 +34,11 @@ def reasons(told: Why) -> Shown:
     for failure in told.failures:
         parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
     is_said_below = told.status == "cancelled" and bool(told.spoken)  # by whoever wanted it, with their reason
-    if told.reason and not (told.failures or told.objections or is_said_below or _is_overtaken(told)):
+    is_given = bool(told.reason) and not (told.failures or told.objections or is_said_below or _is_overtaken(told))
+    if is_given:
         parts.append(cell(f"{told.code}: {told.reason.removesuffix(done_before(told.done)).rstrip()}"))
+    parts += [_unsettled(doubt, told.now) for doubt in told.doubts if _is_news(doubt, told, is_given=is_given)]
     parts += [_asked(ask, told) for ask in told.asks if not ask.decided_by]
-    parts += [_unsettled(doubt, told.now) for doubt in told.doubts if _is_news(doubt, told)]
     parts += [_said(one) for one in told.spoken]
     if told.done:  # said in the reason too, beside which others may be told instead
         parts.append(cell(done_before(told.done), "bold"))
@@ -87,7 +88,8 @@ def _asked(ask: Ask, told: Why) -> Text:
         )
     is_open = ask.state == "open"
     left = f" until {time_of(ask.until)} ({span(ask.until - told.now)} left)" if is_open else "; its time is over"
-    return cell(f"{ask.call} waits for a yes from {roles}{left}.")
+    again = " A yes sends it again." if is_open and ask.sent_before is not None else ""
+    return cell(f"{ask.call} waits for a yes from {roles}{left}.{again}")
 
 
 def _said(one: Spoken) -> Text:
@@ -95,9 +97,10 @@ def _said(one: Spoken) -> Text:
     return cell(f"{one.by} {one.did}{lapsed}: {one.words}" if one.words else f"{one.by} {one.did}{lapsed}.")
 
 
-def _is_news(doubt: Effected, told: Why) -> bool:
-    """Whether neither the run's own reason nor what somebody said has it already."""
-    return not doubt.told_by and (told.status != "in_doubt" or doubt.state == "under_way")
+def _is_news(doubt: Effected, told: Why, *, is_given: bool) -> bool:
+    """Whether neither the run's own reason nor what somebody said has it already. is_given: whether that reason is."""
+    has_it = is_given and told.status == "in_doubt" and doubt.state != "under_way"
+    return not doubt.told_by and not has_it
 
 
 def _unsettled(doubt: Effected, now: int) -> Text:
