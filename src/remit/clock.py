@@ -8,6 +8,7 @@ good?) use the monotonic clock, which nobody can set.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Protocol
 
 
@@ -26,7 +27,7 @@ class SystemClock:
 
 def elapsed_us() -> int:
     """Microseconds since some moment, that only go forward: asleep too, where the system can tell."""
-    return time.clock_gettime_ns(_ELAPSED) // 1_000 if _ELAPSED is not None else time.monotonic_ns() // 1_000
+    return _elapsed_ns() // 1_000
 
 
 def up_us() -> int | None:
@@ -35,8 +36,9 @@ def up_us() -> int | None:
 
 
 _ELAPSED: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+_elapsed_ns = time.monotonic_ns if _ELAPSED is None else partial(time.clock_gettime_ns, _ELAPSED)
 
 
 def monotonic_ms() -> int:
     """The same in milliseconds, for deadlines inside one process: a lease runs out while the machine sleeps."""
-    return elapsed_us() // 1_000
+    return _elapsed_ns() // 1_000_000

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +141,7 @@ async def test_a_path_that_skips_the_gate_has_no_permit(monkeypatch, on_sqlite):
         (used,) = bypass.permits
         await bypass.is_refused(used)
         for fields in ({"name": "pay#2"}, {"epoch": used.epoch + 1}, {"intention": "00" * 32}, {"key": "k"}):
-            await bypass.is_refused(replace(used, **fields))
+            await bypass.is_refused(used._replace(**fields))
             bypass.turn.permits.clear()
         return outcome
 
@@ -164,7 +163,7 @@ async def test_a_permit_is_of_this_intention_and_this_epoch(monkeypatch, on_sqli
         turn = given[0]
         bypass.turn, bypass.effect = turn, given[1].effect
         for fields in ({"epoch": permit.epoch + 1}, {"intention": "00" * 32}, {"name": "other"}):
-            wrong = replace(permit, **fields)
+            wrong = permit._replace(**fields)
             turn.permits.add(wrong)
             await bypass.is_refused(wrong)
             refused.append(wrong)
@@ -186,7 +185,7 @@ async def test_a_permit_is_good_once_also_while_its_effect_is_under_way(
     async def pay(amount: int, *, key: str) -> str:
         began.append(amount)
         await bypass.is_refused(bypass.permits[-1])
-        await bypass.is_refused(replace(bypass.permits[-1]))
+        await bypass.is_refused(bypass.permits[-1]._replace())
         return "paid"
 
     @remit.flow(contract=remit.Contract(version="1", resume="anyone"))

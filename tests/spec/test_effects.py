@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
@@ -206,9 +205,9 @@ async def test_no_function_is_called_without_a_permit_of_this_judgement_once(): 
             given = Permit("inside", view.intention, view.attempt, key, 2**53)
             await try_with(given)  # used up by the very call that we are in
             for forged in (
-                replace(given, epoch=given.epoch + 1),
-                replace(given, intention="0" * 64),
-                replace(given, name="pay"),
+                given._replace(epoch=given.epoch + 1),
+                given._replace(intention="0" * 64),
+                given._replace(name="pay"),
             ):
                 turn.permits.add(forged)
                 await try_with(forged)

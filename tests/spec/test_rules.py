@@ -196,7 +196,7 @@ def test_needs_are_facts_and_only_what_none_depends_on_is_immaterial():
 )
 def test_a_limit_holds_what_the_request_states(request_: Any, field: str, amount: int | None, stated: str):
     pin = CeilingPin(currency="GBP", field=field, max=9, per="run")
-    assert limit_of("pay", "policy", pin, request_, 3, NOW) == Limit(
+    assert limit_of(f"pay.{field}/GBP/run", "policy", pin, request_, 3) == Limit(
         amount=amount,
         currency="GBP",
         field=field,
@@ -210,7 +210,7 @@ def test_a_limit_holds_what_the_request_states(request_: Any, field: str, amount
 
 
 def test_more_is_used_than_a_fact_can_hold_and_the_limit_says_as_much_as_it_can():
-    assert limit_of("pay", "policy", DAILY, {"amount": 1}, INTEGER_MAX + 5, NOW).used == INTEGER_MAX
+    assert limit_of("pay.amount/day/2026-11-27", "policy", DAILY, {"amount": 1}, INTEGER_MAX + 5).used == INTEGER_MAX
 
 
 def test_a_scope_is_shared_by_what_its_ceiling_is_over_in_utc():

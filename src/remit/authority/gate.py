@@ -66,13 +66,8 @@ def judge(question: Question) -> Verdict:
     ('abandon', 'ceiling_exceeded', 'ceiling.exceeded', 'pay.amount/GBP/run')
     """
     findings = [check(question) for check in _CHECKS]
-    worst = None
-    for finding in findings:
-        if finding.verdict == "abandon":
-            worst = finding
-            break
-        if worst is None and finding.verdict == "revalidate":
-            worst = finding
+    worst = next((finding for finding in findings if finding.verdict == "abandon"), None)
+    worst = worst or next((finding for finding in findings if finding.verdict), None)
     if worst is None:
         return Verdict(decision="resume", findings=findings)
     decision: Literal["revalidate", "abandon"] = "abandon" if worst.verdict == "abandon" else "revalidate"

@@ -144,11 +144,11 @@ def immaterial_of(needs: Sequence[Need]) -> list[str]:
     return sorted(set.intersection(*fields)) if fields else []
 
 
-def limit_of(effect: str, source: str, pin: CeilingPin, request: object, used: int, now: int) -> Limit:
-    """A ceiling as a fact of the question.
+def limit_of(scope: str, source: str, pin: CeilingPin, request: object, used: int) -> Limit:
+    """A ceiling as a fact of the question. scope: what shares it, as `scope_of` says.
 
     request: what its stored bytes decode to, as plain JSON. used: minor units settled or reserved in its scope
-    without this effect; 0 where each effect has a ceiling of its own. now: microseconds UTC.
+    without this effect; 0 where each effect has a ceiling of its own.
     """
     return Limit(
         amount=_amount_at(request, pin.field),
@@ -156,7 +156,7 @@ def limit_of(effect: str, source: str, pin: CeilingPin, request: object, used: i
         field=pin.field,
         max=pin.max,
         per=pin.per,
-        scope=scope_of(effect, pin, now),
+        scope=scope,
         source=source,
         stated=_currency_at(request, pin.field),
         used=min(used, INTEGER_MAX),

@@ -41,7 +41,7 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
     """The answer to a question, recorded or new. Raises Denied, ValueRefused, or AttemptClosed."""
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
+    with attempt.parking, HeardOrVoid(turn, name, data):
         recorded = await attempt.recall(name, "question")
         if recorded is not None:
             return _recorded(turn, recorded, data, approval)

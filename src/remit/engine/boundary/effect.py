@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -62,7 +61,7 @@ async def perform(turn: Turn, effect: Effect[Any], name: str, data: bytes, rests
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
+    with attempt.parking, HeardOrVoid(turn, name, data):
         try:
             recorded = await attempt.recall(name, "effect")
             if recorded is not None:
@@ -200,7 +199,7 @@ async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> 
             wish.doubt = answered.error
             return None
         if answered.state == "unsent":
-            await settle(turn, wish, replace(answered, state="did_not_happen"), found="unsent")
+            await settle(turn, wish, answered._replace(state="did_not_happen"), found="unsent")
             return None
         # A crash here leaves the intention alone: in doubt, and found out as declared.
         return await settle(turn, wish, answered)

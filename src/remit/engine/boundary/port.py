@@ -14,9 +14,8 @@ import inspect
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from remit.engine.boundary.heard import heard
 from remit.engine.declared.place import enter, leave
@@ -30,8 +29,7 @@ from remit.engine.turn.wish import Permit
 from remit.errors import PermitRefused, StoreClosed, ValueUnreadable
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(NamedTuple):
     """What became of one call: `doubt` where nobody knows, `unsent` where its function never began."""
 
     state: Literal["ok", "failed", "did_not_happen", "doubt", "unsent"]

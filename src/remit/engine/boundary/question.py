@@ -51,9 +51,9 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     has_key = wish.effect is not None and bool(wish.effect.business_key)
     if (rules.ceilings or rules.needs or has_key) and wish.request is None:
         wish.request = msgspec.json.decode(wish.data)
-    needs, unanswered = await _needs(turn, wish, rules.needs)
+    needs, unanswered = await _needs(turn, wish, rules.needs) if rules.needs else ([], "")
     needs = [*needs, *wish.asks]
-    wanted, unwanted_by = await _wanted(turn, wish, rules)
+    wanted, unwanted_by = await _wanted(turn, wish, rules) if rules.wanted or rules.wanted_lost else ("", "")
     # After the predicates, which may take their time: others give back meanwhile what is counted here.
     began = turn.attempt.writer.now()
     business, ceilings = await shared(turn, wish, rules, began)
@@ -161,8 +161,6 @@ async def _wanted(turn: Turn, wish: Wish, rules: Rules) -> tuple[Literal["", "ye
     """What `still_wanted` says, and why it could not say."""
     if rules.wanted_lost:
         return "unknown", type_name(_lost(rules.wanted_lost))
-    if not rules.wanted:
-        return "", ""
     said = await _ask(turn, wish, rules.wanted, "still_wanted")
     if isinstance(said, bool):
         return ("yes" if said else "no"), ""

@@ -42,25 +42,23 @@ class Business(NamedTuple):
 
 async def shared(turn: Turn, wish: Wish, rules: Rules, now: int) -> tuple[Business, list[Limit]]:
     """The business key with who holds it, and what is used of the ceilings. now: microseconds UTC."""
-    business = await _business(turn, wish)
+    business = await _business(turn, wish, wish.effect) if wish.effect and wish.effect.business_key else Business()
     own = turn.attempt.boundary.effects.get(wish.name)
     return business, [await _limit(turn, wish, cap, own, now) for cap in rules.ceilings]
 
 
-async def _business(turn: Turn, wish: Wish) -> Business:
-    if wish.effect is None or not wish.effect.business_key:
-        return Business()
-    digest = business_digest(wish.effect, wish.request)
+async def _business(turn: Turn, wish: Wish, effect: Outward[Any]) -> Business:
+    digest = business_digest(effect, wish.request)
     if not digest:
         raise CallRefused(
-            f"{wish.name} has no business key in field {wish.effect.business_key!r} of its request; it was not called.",
+            f"{wish.name} has no business key in field {effect.business_key!r} of its request; it was not called.",
             code="effect.business_key",
             hint="State it in the request: no two runs may do the same business twice.",
         )
     held = await _held(turn, wish, digest)
     if held.rival or held.lost:
         return held
-    before = _done_before(turn, wish, wish.effect, digest)
+    before = _done_before(turn, wish, effect, digest)
     return held._replace(rival=f"{turn.attempt.run_id} {before}") if before else held
 
 
@@ -127,7 +125,7 @@ async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None, now: 
             used -= sum(taken.amount for taken in own.reserved if taken.scope == scope)
         given_back = [mark for mark in turn.attempt.writer.given_back if isinstance(mark, Unreserve)]
         used -= sum(mark.amount for mark in given_back if mark.scope == scope)
-    limit = ruling.limit_of(wish.declared, cap.source, cap.pin, wish.request, used, now)
+    limit = ruling.limit_of(scope, cap.source, cap.pin, wish.request, used)
     return msgspec.structs.replace(limit, uncounted=uncounted) if uncounted else limit
 
 
@@ -138,11 +136,11 @@ def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str
     """
     known = turn.before_ceiling.get((scope, turn.host.standing.authority.version))
     if known is None:
-        now, known = turn.attempt.writer.now(), {}
+        known = {}
         for effect in turn.attempt.boundary.effects.values():
             counts = effect.intended.effect == wish.declared and effect.may_have_happened
             if counts and not _reserves(effect, scope):
-                limit = ruling.limit_of(wish.declared, "", cap.pin, msgspec.json.decode(effect.request), 0, now)
+                limit = ruling.limit_of(scope, "", cap.pin, msgspec.json.decode(effect.request), 0)
                 known[effect.name] = limit.amount if limit.is_counted else None
         turn.before_ceiling[scope, turn.host.standing.authority.version] = known
     if not known:

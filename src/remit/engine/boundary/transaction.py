@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from remit.authority.answers import is_high
@@ -44,7 +43,7 @@ async def perform(turn: Turn, effect: Transaction[Any], name: str, data: bytes, 
     """
     attempt = turn.attempt
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call(), HeardOrVoid(turn, name, data):
+    with attempt.parking, HeardOrVoid(turn, name, data):
         recorded = await attempt.recall(name, "effect")
         if recorded is not None:
             check_same(turn, effect, name, data)
@@ -195,4 +194,4 @@ async def _rolled_back(
     settled = EffectSettled(error=type_name(error), state="did_not_happen")
     draft = turn.attempt.writer.draft(settled, name=wish.name, value=detail(text_of(error)))
     kept = tuple(mark for mark in conditions.marks if not isinstance(mark, TakeKey | Reserve))
-    await turn.attempt.append_if([*drafts, draft], replace(conditions, marks=kept), of="beginning")
+    await turn.attempt.append_if([*drafts, draft], conditions._replace(marks=kept), of="beginning")

@@ -39,8 +39,10 @@ class Hours:
 
     def latest(self) -> int:
         """The time that expires things."""
-        furthest = 0 if self._furthest is None else elapsed_us() + self._furthest
-        return max(self._clock.now(), self._high, furthest)
+        now, furthest = self._clock.now(), self._furthest
+        if self._high > now:
+            now = self._high
+        return now if furthest is None else max(now, elapsed_us() + furthest)
 
     def earliest(self) -> int:
         """A time that surely has come."""

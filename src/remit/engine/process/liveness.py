@@ -119,9 +119,8 @@ class ProcessLock:
     def _returned(self, worker: str, key: str) -> None:
         with self._noting:
             for noted, what in ((self.outstanding, key), (self._sent, worker)):
-                noted[what] -= 1
-                if not noted[what]:
-                    del noted[what]
+                if left := noted.pop(what) - 1:
+                    noted[what] = left
             if worker in self._leaving and not self._sent[worker]:
                 self._leaving.discard(worker)
                 self.workers.discard(worker)

@@ -88,7 +88,7 @@ async def held(
         if attempt.in_flight:
             host.outlasting[row.run] = asyncio.ensure_future(_outlast(host, attempt, lease, on_left))
         else:
-            host.keeper.drop(lease)
+            _let_go(host, lease)
 
 
 async def granted(host: Host, taking: Coroutine[Any, Any, T]) -> T:
@@ -132,7 +132,17 @@ async def _outlast(host: Host, attempt: Attempt, lease: Lease, on_left: Callable
         await _hand_back(host, attempt, on_left)
     finally:  # where the loop ends first the lease runs out by itself
         del host.outlasting[attempt.run_id]
-        host.keeper.drop(lease)
+        _let_go(host, lease)
+
+
+def _let_go(host: Host, lease: Lease) -> None:
+    """Renew it no more, and tell its turn of nothing any more, which is over and would not be freed at once else."""
+    host.keeper.drop(lease)
+    lease.on_lost = lease.on_posted = _untold
+
+
+def _untold(*_: object) -> None:
+    """Nobody is told."""
 
 
 async def _see_through(attempt: Attempt) -> None:

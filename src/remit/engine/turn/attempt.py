@@ -29,6 +29,7 @@ from remit.engine.turn.replay import NO_NAMES, Replay
 from remit.engine.turn.rest import Rest
 from remit.engine.turn.unbegun import Unbegun
 from remit.engine.turn.unheard import parked_unheard, unheard_of
+from remit.engine.turn.weakly import weakly
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, Draft, JournalWriter, Of, Seal
 from remit.errors import CallRefused, ClockJumped, DefinitionIncompatible, LeaseLost, Moved, StoreError, Tampered
@@ -47,6 +48,7 @@ class Attempt:
     """Journal and replay of one turn. Belongs to one event loop."""
 
     __slots__ = (
+        "__weakref__",
         "awaited",
         "boundary",
         "closed_by",
@@ -110,9 +112,9 @@ class Attempt:
         self.rest = Rest(self)
         self.delivery = Delivery(self.rest)
         done = [c for c in view.calls.values() if not c.is_ridden]
-        self.replay = Replay(done, self.unasked, self._refuse, self.rest, main=main)
-        self.rest.then = (self.replay.go_on, self.delivery.go_on)
-        self.parking = Parking(self.halt, self.lost, self.rest)
+        self.replay = Replay(done, self.unasked, weakly(self._refuse), self.rest, main=main)
+        self.rest.then = (weakly(self.replay.go_on), weakly(self.delivery.go_on))
+        self.parking = Parking(weakly(self.halt), weakly(self.lost), self.rest)
         self.when_over: Callable[[], None] | None = None  # told when calls may not go on any more
 
     def start(self, fact: AttemptStarted) -> None:
@@ -166,10 +168,8 @@ class Attempt:
 
     async def check_may_begin(self, name: str) -> None:
         """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
-        if self.settles_for is None:
-            return
         effect = self.boundary.effects.get(name)
-        if effect is None or effect.settled is not None:
+        if self.settles_for is not None and (effect is None or effect.settled is not None):
             await until_seen(self)
             self.stop(self.settles_for)
 

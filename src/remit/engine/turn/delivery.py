@@ -19,7 +19,7 @@ from remit.facts.machine import COMPLETING
 class Delivery:
     """Of one attempt. Belongs to its event loop."""
 
-    __slots__ = ("_due", "_rest", "_waiting")
+    __slots__ = ("__weakref__", "_due", "_rest", "_waiting")
 
     def __init__(self, rest: Rest) -> None:
         self._rest = rest

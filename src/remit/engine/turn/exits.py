@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Coroutine, Generator
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
+from operator import is_not
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, TypeVar
 
@@ -68,10 +69,15 @@ def _is_number(given: object) -> bool:
 
 def note_handlers() -> None:
     """Know the functions that are set for signals now, whatever is set by the time that one of them exits."""
-    for number in _NUMBERS:
-        code = _code_of(_signal.getsignal(number))
+    global _noted
+    handlers = tuple(map(_signal.getsignal, _NUMBERS))
+    if not any(map(is_not, handlers, _noted)):  # each turn asks, and hardly any finds another
+        return
+    for handler in handlers:
+        code = _code_of(handler)
         if code is not None and not any(code is known for known in _handlers):
             _handlers.append(code)
+    _noted = handlers
 
 
 def _code_of(handler: object) -> CodeType | None:
@@ -86,6 +92,7 @@ def _code_of(handler: object) -> CodeType | None:
 
 _signal: Any = import_module("_signal")  # `signal` makes names of what is set, and compares it for that
 _NUMBERS = frozenset(map(int, signal.valid_signals()))
+_noted: tuple[Any, ...] = (None,) * len(_NUMBERS)  # by number, as they were set when they were looked at last
 _handlers: list[CodeType] = []  # each is there once, and stays
 
 

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.caught import give
@@ -32,69 +32,42 @@ class _Waiting:
     future: asyncio.Future[None]
 
 
-class _Open:
-    """One for all calls of a turn: each step passes it, and a context manager made for each would cost more."""
-
-    __slots__ = ("_parking",)
-
-    def __init__(self, parking: Parking) -> None:
-        self._parking = parking
-
-    def __enter__(self) -> None:
-        parking = self._parking
-        parking.open += 1
-        parking._moves += 1
-
-    def __exit__(self, _kind: object = None, error: BaseException | None = None, _trace: object = None) -> None:
-        parking = self._parking
-        if error is not None:
-            give(error)
-        parking.open -= 1
-        parking._moves += 1
-        if parking._waiting:
-            parking._arm()
-        if error is not None and is_trouble(error):
-            parking._on_lost(error)
-
-
 class Parking:
-    """Which calls are open, and which of them wait.
+    """Which calls are open, and which of them wait. Each is entered from its beginning to its outcome.
 
     open: how many are. on_still: told what the run waits for. on_lost: told what is no answer to a call that raised it,
-    and raises.
+    and raises AttemptClosed.
     """
 
-    __slots__ = (
-        "_call",
-        "_is_armed",
-        "_is_stopped",
-        "_moves",
-        "_on_lost",
-        "_on_still",
-        "_rest",
-        "_waiting",
-        "open",
-        "wakes",
-    )
+    __slots__ = ("_is_armed", "_is_stopped", "_moves", "_on_lost", "_on_still", "_rest", "_waiting", "open", "wakes")
 
     def __init__(
-        self, on_still: Callable[[Parked], None], on_lost: Callable[[BaseException], NoReturn], rest: Rest
+        self, on_still: Callable[[Parked], None], on_lost: Callable[[BaseException], None], rest: Rest
     ) -> None:
         self._on_still, self._on_lost, self._rest = on_still, on_lost, rest
-        self._call = _Open(self)
         self.open = self._moves = 0
         self.wakes = 0  # how often something moved for which calls wait
         self._waiting: list[_Waiting] = []
         self._is_armed = self._is_stopped = False
 
-    def open_call(self) -> _Open:
-        """A call of the flow, from its beginning to its outcome. Raises AttemptClosed for what is no answer to it."""
-        return self._call
+    def __enter__(self) -> None:
+        self.open += 1
+        self._moves += 1
+
+    def __exit__(self, _kind: object = None, error: BaseException | None = None, _trace: object = None) -> None:
+        if error is not None:
+            give(error)
+        self.open -= 1
+        self._moves += 1
+        if self._waiting:
+            self._arm()
+        if error is not None and is_trouble(error):
+            self._on_lost(error)
 
     def outlive(self, task: asyncio.Task[Any]) -> None:
         """A call that its flow let go of is open until `task` is through: in doubt it holds the run."""
-        self._call.__enter__()
-        task.add_done_callback(lambda _: self._call.__exit__())
+        self.__enter__()
+        task.add_done_callback(lambda _: self.__exit__())
 
     async def wait(self, why: Parked, *, is_whole: bool, since: int) -> None:
         """Wait until something moved. Raises AttemptClosed where the turn ended before, or has ended already.

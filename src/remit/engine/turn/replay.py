@@ -56,6 +56,7 @@ class Replay:
     """
 
     __slots__ = (
+        "__weakref__",
         "_asked",
         "_at",
         "_blocked",

@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import Callable
 from contextvars import Context
 from typing import Any, Literal
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from remit.engine.declared.place import flow_of
 from remit.engine.turn.apart import busy, calling_task
@@ -40,7 +40,7 @@ class Rest:
     __slots__ = ("_looks", "_of", "_since", "_waiting", "calls", "is_over", "is_several", "then", "threads")
 
     def __init__(self, of: object) -> None:
-        self._of = of
+        self._of = ref(of)
         self.then: tuple[Callable[[], None], ...] = ()
         self._looks, self._since = 0, 0.0
         self._waiting: list[asyncio.Future[None]] = []
@@ -79,7 +79,7 @@ class Rest:
         ready = _ready(loop)
         if ready is None:
             return not self.is_over and self._looks < _LOOKS_BLIND
-        return self._of in ready or self._is_giving_up()
+        return self._of() in ready or self._is_giving_up()
 
     def see(self, ready: Ready | None, now: float) -> Seen:
         """Look at it, in a turn of the loop. ready: None where the loop does not show it."""
@@ -88,7 +88,7 @@ class Rest:
         if ready is None:
             is_at_work = self._looks < _LOOKS_BLIND
         else:
-            is_at_work = self._of in ready and (seconds < BUSY_SECONDS or self._looks < _LOOKS_BUSY)
+            is_at_work = self._of() in ready and (seconds < BUSY_SECONDS or self._looks < _LOOKS_BUSY)
         if is_at_work:
             return "at work"
         if self._is_giving_up() and seconds < GIVING_UP_SECONDS:

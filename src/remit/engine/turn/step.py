@@ -40,7 +40,7 @@ async def perform(
 ) -> Any:
     """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
     attempt.unbegun.begin(name)
-    with attempt.parking.open_call():
+    with attempt.parking:
         try:
             recorded = await attempt.recall(name, "step")
             if recorded is None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from inspect import CORO_CLOSED, CORO_CREATED, getcoroutinestate
 from typing import Any
+from weakref import ref
 
 from remit.engine.declared.place import check_in_flow
 from remit.engine.turn.caught import call_made
@@ -17,12 +18,12 @@ from remit.errors import CallRefused
 
 
 class Unbegun:
-    """The calls of one turn, by name, from when they are made until they begin."""
+    """The calls of one turn, by name, from when they are made until they begin. turn: as the flow's place knows it."""
 
     __slots__ = ("_calls", "_turn")
 
     def __init__(self, turn: object) -> None:
-        self._turn = turn
+        self._turn = ref(turn)
         self._calls: dict[str, Coroutine[Any, Any, Any]] = {}
 
     def made(self, name: str, call: Coroutine[Any, Any, Any]) -> None:
@@ -32,7 +33,7 @@ class Unbegun:
 
     def begin(self, name: str) -> None:
         """It is awaited. Raises CallRefused where that happens in a body, which no replay enters again."""
-        check_in_flow(name, self._turn)
+        check_in_flow(name, self._turn())
         self._calls.pop(name, None)
         call_made(name)  # behind what came between its making and this
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from remit.engine.declared.outward import Outward
 from remit.facts.judgement import Need
@@ -97,8 +97,7 @@ class Wish:
             raise asyncio.CancelledError(f"the flow let go of {self.name}")
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(NamedTuple):
     """The right to call one effect once. until: microseconds UTC; later, what was judged does not hold any more."""
 
     name: str

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from remit.engine.process.hours import Hours
@@ -46,8 +45,7 @@ class Draft(NamedTuple):
     fact: Fact | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
+class Conditions(NamedTuple):
     """What must still be true, besides the lease, when a unit is written.
 
     until: microseconds UTC, until when what was judged holds; None for ever. Whoever begins something looks at it.
