@@ -125,6 +125,8 @@ async def test_it_is_not_told_beside_an_answer_by_which_the_same_was_made():  # 
         third = await asked(rt)
         assert third.call == "pay#3" and third.elsewhere is not None and third.elsewhere.call == "pay#2"
         assert third.made_before is None
+        await answer(rt)
+        await till.go(rt)
         assert (await rt.ask(second.id)).made_before == second.made_before  # and nothing of what came after it
 
 

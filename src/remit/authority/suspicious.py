@@ -183,7 +183,7 @@ def _in_numbers(text: str) -> Iterator[tuple[int, Trick]]:
 def _beside_ascii(text: str) -> Iterator[tuple[int, Trick]]:
     """Numerals, and letters and signs drawn like a character of ASCII, where they touch letters or digits of ASCII.
 
-    A letter that touches another one of its own script as well belongs to that.
+    What touches a character of its own script as well belongs to that.
     """
     start = 0
     for kind, group in groupby(text, _kind):
@@ -192,8 +192,8 @@ def _beside_ascii(text: str) -> Iterator[tuple[int, Trick]]:
         around = (text[start - 1 : start], text[end : end + 1])
         if kind == "stray" and any(each.isascii() and each.isalnum() for each in around):
             for offset, character in enumerate(run):
-                is_numeral = unicodedata.category(character)[0] == "N"
-                if is_numeral or _script(character) not in [_script(each) for each in around if each]:
+                if _script(character) not in [_script(each) for each in around if each]:
+                    is_numeral = unicodedata.category(character)[0] == "N"
                     yield start + offset, "digit" if is_numeral else "look-alike"
         start = end
 
