@@ -96,3 +96,50 @@ def test_a_run_that_is_to_end_waits_for_no_yes(desk: Desk, go: Path):  # proves:
     desk("grant", "user:kim", "clerk", "--by", "user:ops")
     desk("resolve", "r", "pay", "did-not-happen", "--by", "user:kim", "--evidence", "the bank's letter")
     assert "remit resume r MODULE:FLOW" in (why := desk("why", "r")) and "remit ask" not in why
+
+
+OUTLIVED = """
+import os
+import time
+from datetime import timedelta
+
+import remit
+
+
+@remit.effect(timeout=timedelta(milliseconds=100))
+def pay(request: str, *, key: str) -> str:
+    while not os.path.exists("go"):
+        time.sleep(0.01)
+    return "R-1"
+
+
+@remit.flow(contract=remit.Contract(version="1", resume="anyone"))
+def settle(run: remit.SyncRun) -> str:
+    return run.effect(pay, "i-1")
+"""
+
+
+def test_who_is_told_of_a_call_that_outlived_its_turn_is_told_first_where_it_is_at_work(
+    desk: Desk, go: Path
+):  # proves: FX-9
+    """The command that began it has given its answer, and its process lives on with the thread."""
+    (desk.folder / "outlived.py").write_text(OUTLIVED)
+    desk("grant", "user:kim", "director", "--by", "user:ops")
+    worker = desk.start("run", "outlived:settle", "--id", "r")
+    wait = f"first wait until pay has returned in process {worker.pid}, or end that process"
+    for _ in range(200):
+        if [run["status"] for run in desk.json("list")] == ["in_doubt"]:
+            break
+        time.sleep(0.05)
+    for words in (("why", "r"), ("effects", "r")):
+        told = " ".join(desk(*words).split())
+        assert wait in told and told.index("first wait") < told.index("did-not-happen")
+    assert f"Nobody holds it, but process {worker.pid} has not returned from pay" in " ".join(desk("why", "r").split())
+    said = desk("resolve", "r", "pay", "did-not-happen", "--by", "user:kim", "--evidence", "not at the bank")
+    for told in (said, desk("why", "r")):
+        told = " ".join(told.split())
+        assert wait in told and told.index("first wait") < told.index("remit resume r")
+    go.touch()
+    out, _ = worker.communicate(timeout=60)
+    assert wait in " ".join(out.split())
+    assert "first wait" not in desk("why", "r"), "its process has ended"

@@ -248,7 +248,7 @@ async def test_while_the_call_itself_still_runs_nobody_says_that_it_did_not_happ
             assert (await rt.run(slow.flow, id="r")).status == "in_doubt"
             for _ in range(2):
                 assert await code_of(rt, "user:ann", "r") == "doubt.under_way"
-                assert "has not returned in this process" in (await rt.run(slow.flow, id="r")).reason
+                assert "has not returned in process" in (await rt.run(slow.flow, id="r")).reason
         finally:
             await slow.finish()
         while rt._ready().outstanding:

@@ -10,7 +10,7 @@ from remit.authority.directory import Authority, fold_authority
 from remit.authority.rules import window_end
 from remit.engine.people.asks import Ask, shown
 from remit.engine.people.counting import word_counts
-from remit.engine.people.effected import Effected, told
+from remit.engine.people.effected import Effected, left_at_work, told
 from remit.engine.people.sent_before import is_of_a_doubt
 from remit.engine.process import admit, incidents
 from remit.engine.process.host import Host
@@ -236,7 +236,8 @@ async def why(host: Host, stored: Stored) -> Why:
     )
     if view is None:
         return told
-    return replace(told, **_boundary(view, now, explained.authority, is_held=told.is_worked_at))
+    left = await left_at_work(host, view)
+    return replace(told, **_boundary(view, now, explained.authority, is_held=told.is_worked_at, left=left))
 
 
 def _since(view: RunView, timeline: Timeline) -> int:
@@ -246,14 +247,17 @@ def _since(view: RunView, timeline: Timeline) -> int:
     return (begun if view.status is Status.RUNNING else own)[-1].at
 
 
-def _boundary(view: RunView, now: int, authority: Authority | None, *, is_held: bool) -> dict[str, Any]:
-    """What of the boundary says why. An ended run waits for nobody."""
+def _boundary(
+    view: RunView, now: int, authority: Authority | None, *, is_held: bool, left: dict[str, str]
+) -> dict[str, Any]:
+    """What of the boundary says why. An ended run waits for nobody. left: where calls may still be at work."""
     boundary = view.boundary
     found: dict[str, Any] = {"objections": _objections(view), "spoken": spoken(view, authority, now)}
     if view.ended is None:
         standing = (ask for ask in boundary.asks.values() if ask.stands)
         found["asks"] = tuple(shown(view, ask, now, authority) for ask in standing)
-        doubts = (told(view, boundary.effects[name], is_held=is_held) for name in boundary.in_doubt)
+        names = boundary.in_doubt
+        doubts = (told(view, boundary.effects[name], is_held=is_held, at_work=left.get(name, "")) for name in names)
         found["doubts"] = tuple(_doubt(view, doubt, authority) for doubt in doubts)
         found["may_have_happened"] = boundary.may_have_happened
         found["cancelled_by"] = boundary.cancel.by if boundary.cancel is not None else ""

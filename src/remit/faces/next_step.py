@@ -99,14 +99,16 @@ def _set_aside(told: Why) -> str:
     return restore + "`remit lift {run} --by user:YOU --reason WHY`."
 
 
-def doubt_step(run: str, call: str, calls: int) -> Step:
+def doubt_step(run: str, call: str, calls: int, at_work: str = "") -> Step:
     """How a doubt ends: by what its effect declares, else by a person who goes and looks.
 
     The code is not at hand here, so what the next turn does is told for each rule: with some it sends something.
     calls: at how many it is as this is shown. Who goes and looks now looks at those, and says so.
+    at_work: the process in which it may not have returned. Before that is over whoever looks has it done twice.
     """
     seen = f" --calls {calls}" if calls > 1 else ""
     return step(
+        f"{_first(at_work)}"
         '`remit resume {run} MODULE:FLOW` does what the effect declares: with `doubt="resend"` it sends it again under '
         "its key; with `probe` it asks the outside, and where that finds nothing and the sink dedupes, sends it again; "
         "with `ask` it does nothing. Else find out by its key, which "
@@ -116,7 +118,24 @@ def doubt_step(run: str, call: str, calls: int) -> Step:
         run=shlex.quote(run),
         call=shlex.quote(call),
         seen=seen,
+        process=at_work,
     )
+
+
+def _first(at_work: str) -> str:
+    """What comes before anything else where a call may still be at work; it would be done again beside that."""
+    if not at_work:
+        return ""
+    return (
+        "first wait until {call} has returned in {process}, or end that process: it was still at work there when the "
+        "run parked, and may still do it, so that nobody can say yet that it did not happen. Then "
+    )
+
+
+def said_step(run: str, call: str, at_work: str = "") -> Step:
+    """What follows when somebody said what became of a call."""
+    words = f"{_first(at_work)}{_GO_ON} goes on with it."
+    return step(words, run=shlex.quote(run), call=shlex.quote(call), process=at_work)
 
 
 def under_way_step(run: str, call: str) -> Step:
@@ -136,8 +155,10 @@ def _may_be_answered(ask: Ask) -> bool:
 
 def _next_at_the_gate(told: Why, run: str) -> Step:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
+    if left := [doubt for doubt in told.doubts if doubt.at_work and doubt.told_by and told.is_answered]:
+        return said_step(told.run, left[0].call, left[0].at_work)
     if unknown := [doubt for doubt in told.doubts if not (doubt.told_by and told.is_answered)]:
-        return doubt_step(told.run, unknown[0].call, unknown[0].calls)
+        return doubt_step(told.run, unknown[0].call, unknown[0].calls, unknown[0].at_work)
     if waiting := [ask for ask in told.asks if _may_be_answered(ask)]:
         return step("`remit ask {ask}` shows what is asked, and how it is answered.", ask=waiting[0].id)
     if told.is_answered or told.waits_for == "approval":  # the next turn takes the answer up, or asks anew

@@ -172,6 +172,10 @@ class ApprovalUsed(Fact, frozen=True, kw_only=True):
     item: str  # hash of the posted decision
 
 
+AT_WORK = "effect.at_work"  # code of a run that parked while a call in doubt had not returned
+TOLD_EARLY = "effect.told_early"  # the same, while a word about one was from before it returned
+
+
 class RunParked(Fact, frozen=True, kw_only=True):
     """The attempt ended and the run waits; the value is {"detail": why, in words}."""
 

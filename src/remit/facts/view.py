@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 from remit.errors import Tampered
 from remit.facts.boundary import Boundary, Illegal
+from remit.facts.calls import Resolved
 from remit.facts.chain import Journal, Read, tampered
 from remit.facts.entry import Identity
 from remit.facts.kinds import (
+    AT_WORK,
+    TOLD_EARLY,
     ApprovalUsed,
     AttemptStarted,
     EffectIntended,
@@ -91,12 +94,17 @@ class RunView:
     reach: Reach = field(default_factory=Reach)  # as it was when the journal was read
     post_seq: int = 0  # entries of lane post that are folded in
     last_value: bytes | None = None  # of RunParked or RunEnded
+    at_work_until: int = 0  # up to when a call was at work whose run had parked: microseconds UTC
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
     def note_dead(self, fact: AttemptStarted, at: int) -> None:
         """Workers that an attempt says are dead, at its time in microseconds UTC; who said so first counts."""
         for worker in fact.dead:
             self.dead.setdefault(worker, Death(at, fact.host, fact.up))
+
+    def is_early(self, told: Resolved) -> bool:
+        """Whether it says that a call did not happen which was at work then: it might have, since they looked."""
+        return told.fact.state == "did_not_happen" and told.at <= self.at_work_until
 
     def worker_of(self, epoch: int) -> str | None:
         """Who took the attempt of this epoch."""
@@ -227,6 +235,8 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:
     """Forget the failed calls that run again; a failure that the flow caught stays recorded."""
     view.parked, view.last_value, view.again = fact, entry.value, (*view.again, *fact.calls)
+    if fact.code in (AT_WORK, TOLD_EARLY):
+        view.at_work_until = entry.header.at
     for name in fact.calls:
         call = view.calls.pop(name, None)
         if call is None or not call.may_run_again:

@@ -31,6 +31,7 @@ from remit.engine.process.outcome import detail
 from remit.engine.process.standing import look
 from remit.engine.turn.due import check_heard
 from remit.engine.turn.halt import Ended, Parked, ended
+from remit.engine.turn.outlived import doubt_of
 from remit.engine.turn.posts import notice
 from remit.engine.turn.race import has_lost, unless_lost
 from remit.engine.turn.turn import Turn
@@ -268,7 +269,8 @@ async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdic
         await _check_still(turn, wish, question, verdict)
     if verdict.decision == "abandon" and end_of(verdict.code).is_told:
         if wish.name in turn.attempt.boundary.in_doubt:  # it may have happened: a no only says not to send it again
-            return Parked("doubt", "effect.in_doubt", words)
+            code, left = doubt_of(turn.attempt)
+            return Parked("doubt", code, f"{words}{left}")
         raise await _refuse(turn, wish, judged, words)
     if verdict.decision == "abandon":
         turn.attempt.stop(_abandoned(turn, judged, words, wish.name))

@@ -23,15 +23,17 @@ from remit.authority.durations import MICROSECOND
 from remit.authority.moments import datetime_of
 from remit.engine.boundary.crossing import look_again
 from remit.engine.boundary.port import Answered, ask_outside
-from remit.engine.boundary.settling import settle, take_word, word_on
+from remit.engine.boundary.settling import is_early, settle, take_word, word_on
 from remit.engine.declared.sink import Declined, DidNotHappen, Effect, Landed, NotLanded
 from remit.engine.process.liveness import boot_of
 from remit.engine.turn.halt import Parked
+from remit.engine.turn.outlived import doubt_of
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import Moved
-from remit.facts.calls import EffectView
+from remit.facts.calls import EffectView, Resolved
+from remit.facts.kinds import AT_WORK, TOLD_EARLY
 
 RESENDS_MAX = 1  # in one attempt; a sink that does not answer twice is left to the next attempt
 
@@ -65,12 +67,10 @@ async def end_doubt(turn: Turn, wish: Wish, view: EffectView) -> bool:
     elif is_due_again(turn, wish, view):
         return _sends_again(turn, wish, view)
     elif told := attempt.boundary.last_word(view):
-        why = f"{told.by} said what became of it, and lost the right to say so since: it has to be said anew"
+        why = _untaken(turn, view, told)
     elif isinstance(wish.doubt, Declined):
         why = f"{_DECLINED}{_how_long(turn, wish, view)}"
-    if view.intended.key in turn.host.outstanding:
-        why = "its call has not returned in this process, and may still do it"
-    await attempt.parking.wait(_in_doubt(wish, view, why), is_whole=wish.is_whole, since=since)
+    await attempt.parking.wait(_in_doubt(turn, wish, view, why), is_whole=wish.is_whole, since=since)
     return False
 
 
@@ -201,13 +201,29 @@ def _how_long(turn: Turn, wish: Wish, view: EffectView) -> str:
     return f" until {datetime_of(min(until, _DATED_MAX)):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _in_doubt(wish: Wish, view: EffectView, why: str) -> Parked:
-    effect = wish.effect
+def _untaken(turn: Turn, view: EffectView, told: Resolved) -> str:
+    """Why the last word about it is not taken up."""
+    if is_early(turn.host, turn.attempt.view, view, told):
+        return (
+            f"{told.by} said that it did not happen before its call came back, which may have done it since: "
+            "look again by its key, and say anew what you find"
+        )
+    if view.intended.key in turn.host.outstanding:
+        return ""  # which is said beside this
+    return f"{told.by} said what became of it, and lost the right to say so since: it has to be said anew"
+
+
+def _in_doubt(turn: Turn, wish: Wish, view: EffectView, why: str) -> Parked:
+    """What whoever looks is told; its code is that of the whole run, which may have several calls in doubt."""
+    boundary, effect = turn.attempt.boundary, wish.effect
     assert isinstance(effect, Effect)
+    (code, left), told = doubt_of(turn.attempt), boundary.last_word(view)
+    if code != AT_WORK and told is not None and is_early(turn.host, turn.attempt.view, view, told):
+        code = TOLD_EARLY
     raised = f"; it raised {type_name(wish.doubt)}: {text_of(wish.doubt)}" if wish.doubt is not None else ""
     found = f"; {why}" if why else ""
     words = (
-        f"{wish.name} was intended and never settled, so nobody knows whether it happened{raised}{found}. "
+        f"{wish.name} was intended and never settled, so nobody knows whether it happened{raised}{found}.{left} "
         f"Its key is {view.intended.key}. A person who found out says so with `remit resolve`."
     )
-    return Parked("doubt", "effect.in_doubt", words)
+    return Parked("doubt", code, words)

@@ -24,7 +24,7 @@ import msgspec
 from remit.authority.denials import is_refused
 from remit.engine.boundary.crossing import HeardOrVoid, cross, denied
 from remit.engine.boundary.doubt import end_doubt
-from remit.engine.boundary.port import Answered, touch
+from remit.engine.boundary.port import Answered, note_left, touch
 from remit.engine.boundary.settling import is_lost, settle
 from remit.engine.boundary.shared import business_digest
 from remit.engine.declared.outward import Outward
@@ -190,6 +190,7 @@ def _check_not_too_often(turn: Turn, wish: Wish) -> None:
 async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> tuple[EffectSettled, bytes] | None:
     """One call and its settlement; None where it leaves a doubt, or never began and is judged anew."""
     wish.calls += 1
+    told: tuple[EffectSettled, bytes] | None = None
     try:
         answered = await touch(turn, effect, permit)
         was_sent_before, wish.is_sent_again = wish.is_sent_again, False
@@ -199,12 +200,15 @@ async def _call(turn: Turn, wish: Wish, effect: Effect[Any], permit: Permit) -> 
             wish.doubt = answered.error
             return None
         if answered.state == "unsent":
-            await settle(turn, wish, answered._replace(state="did_not_happen"), found="unsent")
+            told = await settle(turn, wish, answered._replace(state="did_not_happen"), found="unsent")
             return None
         # A crash here leaves the intention alone: in doubt, and found out as declared.
-        return await settle(turn, wish, answered)
+        told = await settle(turn, wish, answered)
+        return told
     finally:
         turn.attempt.under_way.discard(wish.name)
+        if told is None:
+            note_left(turn, permit)
 
 
 def _is_of_this_time(wish: Wish, answered: Answered) -> bool:

@@ -85,6 +85,12 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     return Answered("ok", outcome, None, since_us(began))
 
 
+def note_left(turn: Turn, permit: Permit) -> None:
+    """Of a call that nothing was settled of: it outlives whoever waited for it, or came back to a turn that is lost."""
+    if permit.key in turn.host.outstanding or not _is_held(turn):
+        turn.host.lock.outlive(permit.key, turn.host.clock.now)
+
+
 async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str) -> Any:
     """What the effect's probe says, or what it raised. Raises AttemptClosed where the run is lost."""
     probe = effect.probe

@@ -27,7 +27,7 @@ from remit.engine.turn.writer import Conditions, Draft
 from remit.errors import Moved, RemitError
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.kinds import EffectSettled, ValueLost
-from remit.facts.view import Recorded
+from remit.facts.view import Recorded, RunView
 from remit.store.marks import FreeKey, Mark, Unreserve
 
 OUTCOME_BYTES_MAX = 256 * 1024 * 1024  # an outcome over this is settled as lost
@@ -72,7 +72,7 @@ async def _write(turn: Turn, wish: Wish, settled: EffectSettled, value: bytes) -
 
 def _forget(host: Host, view: EffectView) -> None:
     """What this process heard of the sendings of a call that is settled."""
-    if view.intended.key in host.lock.answered:
+    if view.intended.key in host.lock.answered or view.intended.key in host.lock.returned:
         host.lock.forget(view.intended.key)
 
 
@@ -140,9 +140,16 @@ def word_on(host: Host, attempt: Attempt, view: EffectView) -> Resolved | None:
     one whose speaker might not have said so in between.
     """
     told = attempt.boundary.last_word(view)
-    if told is None or view.intended.key in host.outstanding:
+    if told is None or view.intended.key in host.outstanding or is_early(host, attempt.view, view, told):
         return None
     return told if counts(host.standing.authority, attempt.view.opened, view, told) else None
+
+
+def is_early(host: Host, run: RunView, view: EffectView, told: Resolved) -> bool:
+    """Whether they say that it did not happen, and said so before its call came back, as far as this process knows."""
+    if run.is_early(told):
+        return True
+    return told.fact.state == "did_not_happen" and told.at <= host.lock.returned.get(view.intended.key, -1)
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:

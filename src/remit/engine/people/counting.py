@@ -45,4 +45,5 @@ def word_counts(view: RunView, effect: EffectView, told: Resolved, authority: Au
     """Whether what somebody said became of an effect stands: of one in doubt the last word, by who may say so now."""
     if effect.settled is not None or authority is None:
         return True
-    return told is view.boundary.last_word(effect) and counts(authority, view.opened, effect, told)
+    is_last = told is view.boundary.last_word(effect)
+    return is_last and not view.is_early(told) and counts(authority, view.opened, effect, told)

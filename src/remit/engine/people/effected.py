@@ -10,10 +10,12 @@ import msgspec
 
 from remit.engine.people.left_out import LeftOut, Listed, all_set_aside, left_out
 from remit.engine.people.newest import PAGE, newest
-from remit.engine.process.admit import UNBELIEVED, Found, find, is_worked_at
+from remit.engine.process.admit import UNBELIEVED, Found, find, is_holder_dead, is_worked_at
 from remit.engine.process.host import Host
+from remit.engine.process.liveness import pid_of
 from remit.engine.process.outcome import detail_of
 from remit.facts.calls import EffectView
+from remit.facts.kinds import AT_WORK
 from remit.facts.machine import Status
 from remit.facts.view import RunView
 from remit.store.rows import RunFilter
@@ -29,6 +31,8 @@ class Effected:
     lost: why the outcome of one that happened could not be stored, "" where it was. detail: the same in words, or why
     it failed or did not happen. found: how that is known: "" where its call said so, else probe, person or unsent (its
     function never began). told_by: who said what became of it, "" where nobody did.
+    at_work: of one in doubt, the process in which its call had not returned when the run parked, where that may live
+    still and do it; else "".
     """
 
     run: str
@@ -44,6 +48,7 @@ class Effected:
     found: str
     told_by: str
     lost: str = ""
+    at_work: str = ""
 
 
 async def effects(host: Host, *, run: str | None, in_doubt: bool, limit: int) -> Listed[Effected]:
@@ -94,10 +99,22 @@ async def effect_names(host: Host) -> set[str]:
 
 async def _of(host: Host, found: Found) -> list[Effected]:
     is_held = found.row.worker is not None and await is_worked_at(host, found.row, now=await host.store.now())
-    return [told(found.view, effect, is_held=is_held) for effect in found.view.boundary.effects.values()]
+    left = await left_at_work(host, found.view)
+    effects = found.view.boundary.effects.values()
+    return [told(found.view, effect, is_held=is_held, at_work=left.get(effect.name, "")) for effect in effects]
 
 
-def told(view: RunView, effect: EffectView, *, is_held: bool) -> Effected:
+async def left_at_work(host: Host, view: RunView) -> dict[str, str]:
+    """Calls that may still be at work though their run parked, with their process. What this process has is known."""
+    worker = view.attempts[-1].worker if view.attempts else ""
+    if view.parked is None or view.parked.code != AT_WORK or await is_holder_dead(host, worker):
+        return {}
+    keys = {name: view.boundary.effects[name].intended.key for name in view.boundary.in_doubt}
+    is_here = host.lock.has(worker)
+    return {name: f"process {pid_of(worker)}" for name, key in keys.items() if not is_here or key in host.outstanding}
+
+
+def told(view: RunView, effect: EffectView, *, is_held: bool, at_work: str = "") -> Effected:
     """A call of an effect as people are told of it. is_held: a worker that may live is at its run."""
     settled, words = effect.settled, view.boundary.resolved.get(effect.intention, ())
     is_kept = settled is not None and settled.state == "ok" and settled.lost is None
@@ -117,4 +134,5 @@ def told(view: RunView, effect: EffectView, *, is_held: bool) -> Effected:
         found="" if settled is None else settled.found,
         told_by=said[-1] if said else "",
         lost=settled.lost.code if settled is not None and settled.lost is not None else "",
+        at_work="" if is_held else at_work,
     )

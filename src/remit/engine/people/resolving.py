@@ -17,9 +17,11 @@ from typing import Any, Literal
 
 from remit.authority.moments import dated
 from remit.authority.witness import counts, objection
+from remit.engine.boundary.settling import is_early
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, find, is_worked_at
 from remit.engine.process.host import Host
+from remit.engine.process.liveness import place
 from remit.engine.process.outcome import check_words
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
@@ -78,7 +80,8 @@ async def resolve(
         if (refused := objection(authority, opened, effect, by)) is not None:
             raise refused
         told = found.view.boundary.last_word(effect)
-        if told is not None and counts(authority, opened, effect, told):
+        is_taken = told is not None and not is_early(host, found.view, effect, told)
+        if told is not None and is_taken and counts(authority, opened, effect, told):
             raise Refused(f"{told.by} said so already; nothing was done.", code="doubt.resolved", hint=see)
         if found.row.worker and _hold(found.row) != gone:  # as of the journal that this is judged by
             raise _held(host, found.row, call)
@@ -87,9 +90,9 @@ async def resolve(
         # say what to look to, and they are believed.
         if effect.intended.key in host.outstanding:
             raise Refused(
-                f"The call of {call!r} has not returned in this process; nothing was done.",
+                f"The call of {call!r} has not returned in {place()}; nothing was done.",
                 code="doubt.under_way",
-                hint=f"It may still happen: wait until it returned, or end this process. {_LOOK_AGAIN}",
+                hint=f"It may still happen: wait until it returned, or end that process. {_LOOK_AGAIN}",
             )
         _check_seen(run, effect, state, calls)
         fact = DoubtResolved(authority=authority.version, call=call, intended=effect.intention, state=state)

@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import socket
 import stat
 import tempfile
 import threading
@@ -56,6 +57,8 @@ class ProcessLock:
         self.workers: set[str] = set()  # of the runtimes that are open, or whose calls have not all returned
         self.outstanding: Counter[str] = Counter()  # keys whose call has not returned, as often as is noted
         self.answered: dict[str, set[int]] = {}  # by key in doubt, attempts of which nothing may land any more
+        self.returned: dict[str, int] = {}  # by key, when a call came back that nobody waited for: microseconds UTC
+        self._outlived: dict[str, Callable[[], int]] = {}  # keys of such calls, until they come back; what tells time
         self._sent: Counter[str] = Counter()  # the same, by the worker that calls
         self._leaving: set[str] = set()  # workers that retire with the last of their calls
         self._noting = threading.Lock()
@@ -93,15 +96,24 @@ class ProcessLock:
             self._sent[worker] += 1
         return partial(self._returned, worker, key)
 
+    def outlive(self, key: str, now: Callable[[], int]) -> None:
+        """Nobody waits for a call under this key any more, or none who may still write what becomes of it."""
+        with self._noting:
+            if key in self.outstanding:
+                self._outlived[key] = now
+            else:
+                self.returned[key] = now()
+
     def answer(self, key: str, attempt: int) -> None:
         """Note that nothing comes of what this attempt sent under a key, which is in doubt for what was sent before."""
         with self._noting:
             self.answered.setdefault(key, set()).add(attempt)
 
     def forget(self, key: str) -> None:
-        """Forget what was noted so: it is settled."""
+        """Forget what was noted of a call that is settled."""
         with self._noting:
             self.answered.pop(key, None)
+            self.returned.pop(key, None)
 
     def may_begin(self, worker: str) -> bool:
         """Whether this worker's runtime is open."""
@@ -119,8 +131,12 @@ class ProcessLock:
     def _returned(self, worker: str, key: str) -> None:
         with self._noting:
             for noted, what in ((self.outstanding, key), (self._sent, worker)):
-                if left := noted.pop(what) - 1:
+                if left := noted[what] - 1:  # never away in between: others look without waiting
                     noted[what] = left
+                else:
+                    del noted[what]
+            if key not in self.outstanding and key in self._outlived:
+                self.returned[key] = self._outlived.pop(key)()
             if worker in self._leaving and not self._sent[worker]:
                 self._leaving.discard(worker)
                 self.workers.discard(worker)
@@ -211,6 +227,16 @@ def _is_free(path: Path) -> bool:
             return not locks.is_held(file.fileno())
     except OSError:
         return False  # the file is gone, or not ours to read: no proof
+
+
+def place() -> str:
+    """This process as people of another one find it."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def pid_of(worker: str) -> str:
+    """The id of a worker's process on its machine, as its name has it; "" where that is no name of ours."""
+    return worker.partition("-")[0] if _WORKER.fullmatch(worker) else ""
 
 
 def boot_of(host: str) -> str:

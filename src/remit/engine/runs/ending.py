@@ -24,6 +24,7 @@ from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import failed_behind, to_run_again
 from remit.engine.turn.closing import MISFITS
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
+from remit.engine.turn.outlived import doubt_of
 from remit.engine.turn.posts import cancelled, notice
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -149,7 +150,8 @@ def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
     names = ", ".join(attempt.boundary.in_doubt)
     then = "" if after is None else f" When that is known the run ends as {after.status}: {after.words}"
     told = f"Nobody knows whether {names} happened; a person who found out says so with `remit resolve`."
-    return Parked("doubt", "effect.in_doubt", f"{told}{then}")
+    code, left = doubt_of(attempt)
+    return Parked("doubt", code, f"{told}{left}{then}")
 
 
 def _undone(attempt: Attempt) -> Parked | None:

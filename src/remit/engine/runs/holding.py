@@ -64,7 +64,7 @@ async def held(
     lease = host.keeper.hold(row, sent_ms=taken.sent_ms, on_lost=on_lost, on_posted=on_posted)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
     attempt = Attempt(host.store, host.clock, view, pen, lease, main=main, post_head=row.post_head)
-    attempt.has_opened = taken.is_new
+    attempt.has_opened, attempt.outstanding = taken.is_new, host.outstanding
     attempt.start(started)
     try:
         yield attempt

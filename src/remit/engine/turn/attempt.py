@@ -12,7 +12,7 @@ in the chain is fixed when an entry is sealed; a unit that loses closes its atte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 from remit.engine.process.hours import Hours
@@ -61,6 +61,7 @@ class Attempt:
         "in_flight",
         "lease",
         "let_go",
+        "outstanding",
         "parking",
         "post_head",
         "post_seq",
@@ -101,15 +102,15 @@ class Attempt:
         self.let_go = NO_NAMES  # what is under way, or over, that the flow gave up, other than by losing a race
         self.awaited: dict[str, bytes] = {}  # calls of the boundary that the flow waits for, with the request of each
         self.given_up: dict[str, bytes] = {}  # those that it gave up, other than by losing a race
-        self.unbegun = Unbegun(self)
         self.under_way: set[str] = set()  # effects whose function is being called for the first time: no doubt yet
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
         self.tells_death = False  # its first entry says who is dead, and is written whatever else it finds
+        self.outstanding: Collection[str] = ()  # keys under which a call of this process has not returned
         self.has_opened = False  # the run was opened for this turn, by whoever has its outcome from it
         self.failed = frozenset([c.name for c in view.calls.values() if c.may_run_again])
         self.ridden = {c.name: c for c in view.calls.values() if c.is_ridden}
-        self.rest = Rest(self)
+        self.unbegun, self.rest = Unbegun(self), Rest(self)
         self.delivery = Delivery(self.rest)
         done = [c for c in view.calls.values() if not c.is_ridden]
         self.replay = Replay(done, self.unasked, weakly(self._refuse), self.rest, main=main)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Annotated, Any, Literal
 
 import typer
@@ -19,7 +18,7 @@ from remit.faces.cli.show import EFFECT_STYLES
 from remit.faces.cli.typed import next_of
 from remit.faces.cli.without import without
 from remit.faces.documents import effected_document, left_out_document
-from remit.faces.next_step import doubt_step, step, under_way_step
+from remit.faces.next_step import doubt_step, said_step, under_way_step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 
@@ -83,8 +82,8 @@ def resolve(
         await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given, calls=calls)
         document = {"run": id, "call": call, "state": state, "by": by}
         told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
-        go_on = step("`remit resume {run} MODULE:FLOW` goes on with it.", run=shlex.quote(id))
-        voice.answer(document, cell(told), next_of(go_on))
+        left = "".join(one.at_work for one in await rt.effects(id) if one.call == call and state != "ok")
+        voice.answer(document, cell(told), next_of(said_step(id, call, left)))
         return Exit.OK
 
     act(manner, ask, first=first)
@@ -139,7 +138,7 @@ def _below(one: Effected) -> list[Part]:
 def _how(found: list[Effected]) -> Shown | None:
     for one in found:
         if one.state == "in_doubt":
-            return next_of(doubt_step(one.run, one.call, one.calls))
+            return next_of(doubt_step(one.run, one.call, one.calls, one.at_work))
         if one.state == "under_way":
             return next_of(under_way_step(one.run, one.call))
     return None

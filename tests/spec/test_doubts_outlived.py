@@ -1,0 +1,209 @@
+"""Calls that outlive whoever waits for them: what is told of them, and which words about them count.
+
+The process that has the call knows when it came back. Others are told that it is at work, and where.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import pytest
+
+import remit
+from remit.faces.next_step import doubt_step, next_step
+from tests.spec.conftest import Storage
+from tests.support.office import ROOT
+from tests.support.process import process
+from tests.support.till import Order, Receipt, Till, find_out, paying
+
+ANN = "user:ann"
+
+
+class Slow:
+    """A plain function that is over its time once; its thread goes on until it is let go, and pays then, or fails."""
+
+    def __init__(self) -> None:
+        self.let_go, self.till, self.is_slow = threading.Event(), Till(), True
+        self.pays = True
+
+        @remit.effect(timeout=timedelta(milliseconds=50))
+        def pay(order: Order, *, key: str) -> Receipt:
+            if self.is_slow:
+                self.is_slow = False
+                assert self.let_go.wait(30)
+                if not self.pays:
+                    raise ConnectionError("no answer")
+            return self.till.pay(key, order)
+
+        self.flow = paying(pay)
+
+    async def finish(self, rt: remit.Runtime) -> None:
+        """Let it end, and wait until that is noted."""
+        self.let_go.set()
+        while rt._ready().outstanding:
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    slow = Slow()
+    yield slow
+    slow.let_go.set()
+
+
+@contextmanager
+def elsewhere() -> Iterator[None]:
+    """Another process, which knows nothing of the calls of this one."""
+    with process():
+        yield
+
+
+async def say_elsewhere(storage: Storage, *, by: str = ANN) -> None:
+    with elsewhere():
+        async with storage.open() as other:
+            await find_out(other, "r", "did_not_happen", by=by)
+
+
+@pytest.mark.parametrize("is_read", [True, False], ids=["and read meanwhile", "and read since"])
+async def test_a_word_from_before_the_call_came_back_does_not_count_and_is_said_anew(
+    database: Storage, slow: Slow, is_read: bool
+):  # proves: FX-9
+    async with database.open() as rt:
+        assert (await rt.run(slow.flow, id="r")).code == "effect.at_work"
+        await say_elsewhere(database)
+        if is_read:
+            assert (await rt.run(slow.flow, id="r")).code == "effect.at_work"
+        await slow.finish(rt)
+        for _ in range(2):
+            outcome = await rt.run(slow.flow, id="r")
+            assert (outcome.status, outcome.code) == ("in_doubt", "effect.told_early")
+            assert "before its call came back" in outcome.reason and "say anew" in outcome.reason
+        (told,) = (await rt.why("r")).doubts
+        assert told.told_by == "" and not (await rt.why("r")).is_answered
+        assert slow.till.times == [1]
+        await rt.resolve("r", "pay", "ok", by=ANN, evidence="statement", outcome={"number": 1, "amount": 100})
+        assert (await rt.run(slow.flow, id="r")).value == [100]
+    assert slow.till.times == [1]
+
+
+async def test_a_word_that_did_not_count_counts_in_no_other_process(database: Storage, slow: Slow):  # proves: FX-9
+    async with database.open() as rt:
+        await rt.run(slow.flow, id="r")
+        await say_elsewhere(database)
+        await slow.finish(rt)
+        assert (await rt.run(slow.flow, id="r")).code == "effect.told_early"
+    with elsewhere():
+        async with database.open() as other:
+            assert (await other.run(slow.flow, id="r")).status == "in_doubt"
+    assert slow.till.times == [1]
+
+
+async def test_who_looked_since_the_call_came_back_says_it_anew_in_whatever_process(
+    database: Storage, slow: Slow
+):  # proves: FX-9
+    slow.pays = False
+    async with database.open() as rt:
+        await rt.run(slow.flow, id="r")
+        await say_elsewhere(database)
+        await slow.finish(rt)
+        assert (await rt.run(slow.flow, id="r")).code == "effect.told_early"
+        await say_elsewhere(database)
+        assert (await rt.run(slow.flow, id="r")).value == [100]
+    assert slow.till.times == [1]
+
+
+async def test_in_its_own_process_it_is_said_anew_as_soon_as_the_call_came_back(
+    database: Storage, slow: Slow
+):  # proves: FX-9
+    slow.pays = False
+    async with database.open() as rt:
+        await rt.run(slow.flow, id="r")
+        await say_elsewhere(database)
+        await slow.finish(rt)
+        await find_out(rt, "r", "did_not_happen", by=ANN)
+        assert (await rt.run(slow.flow, id="r")).value == [100]
+
+
+async def test_that_it_happened_counts_whenever_it_was_said(database: Storage, slow: Slow):  # proves: FX-9
+    async with database.open() as rt:
+        await rt.run(slow.flow, id="r")
+        with elsewhere():
+            async with database.open() as other:
+                await find_out(other, "r", "ok", {"number": 1, "amount": 100}, by=ANN)
+        assert (await rt.run(slow.flow, id="r")).code == "effect.at_work"
+        await slow.finish(rt)
+        assert (await rt.run(slow.flow, id="r")).value == [100]
+
+
+async def test_a_word_from_before_a_call_came_back_whose_runtime_was_closed_does_not_count(
+    database: Storage,
+):  # proves: FX-9
+    till = Till()
+    till.next(till.hold_and_fail)
+    flow = paying(till.effect())
+    async with database.open(lease_ms=1_000) as rt:
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await till.is_held.wait()
+    for _ in range(200):
+        try:
+            await say_elsewhere(database)
+            break
+        except remit.Refused:  # its lease is not over
+            await asyncio.sleep(0.05)
+    till.let_go.set()
+    await asyncio.gather(running, return_exceptions=True)
+    async with database.open() as rt:
+        assert (await rt.run(flow, id="r")).code == "effect.told_early"
+    assert len(till.arrived) == 1
+
+
+def of_here(words: str) -> bool:
+    return f"process {os.getpid()}" in words
+
+
+async def test_who_is_told_of_a_call_that_is_at_work_is_told_first_to_wait_for_it(
+    storage: Storage, slow: Slow
+):  # proves: FX-9
+    async with storage.open() as rt:
+        outcome = await rt.run(slow.flow, id="r")
+        assert of_here(outcome.reason) and "this process" not in outcome.reason
+        for look in (said_by_why, said_by_effects):
+            told = await look(rt)
+            first, _, rest = told.partition("or end that process")
+            assert of_here(first) and "resolve" not in first and "resume" not in first and "did-not-happen" in rest
+        await slow.finish(rt)
+        for look in (said_by_why, said_by_effects):
+            assert "first wait" not in await look(rt)
+
+
+async def test_another_process_is_told_so_too_until_that_one_is_dead(database: Storage, slow: Slow):  # proves: FX-9
+    with elsewhere():
+        async with database.open() as rt:
+            await rt.run(slow.flow, id="r")
+            await rt.cancel("r", by=ROOT)
+            await rt.run(slow.flow, id="r")
+            with elsewhere():
+                async with database.open() as other:
+                    for look in (said_by_why, said_by_effects):
+                        assert of_here(await look(other))
+                    await find_out(other, "r", "did_not_happen", by=ANN)
+                    told = await said_by_why(other)
+                    assert told.index("first wait") < told.index("remit resume")
+            await slow.finish(rt)
+    async with database.open() as other:
+        for look in (said_by_why, said_by_effects):
+            assert "first wait" not in await look(other)
+
+
+async def said_by_why(rt: remit.Runtime) -> str:
+    return next_step(await rt.why("r")).sentence
+
+
+async def said_by_effects(rt: remit.Runtime) -> str:
+    (told,) = await rt.effects("r")
+    return doubt_step("r", told.call, told.calls, told.at_work).sentence
