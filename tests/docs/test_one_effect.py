@@ -78,6 +78,8 @@ READ = {
     ("engine/turn/race.py", "come_to"),
     ("engine/turn/race.py", "check_not_lost"),
     ("engine/turn/race.py", "has_lost"),
+    ("engine/turn/writer.py", "JournalWriter.between"),
+    ("engine/turn/writer.py", "JournalWriter.earliest"),
     ("engine/turn/writer.py", "JournalWriter.now"),
     ("engine/turn/writer.py", "JournalWriter.place"),
     ("engine/turn/writer.py", "JournalWriter.wall"),

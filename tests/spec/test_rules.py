@@ -26,6 +26,7 @@ from remit.authority.rules import (
     rules_for,
     scope_end,
     scope_of,
+    times_of,
     window_end,
 )
 from remit.canonical import INTEGER_MAX
@@ -138,6 +139,18 @@ def test_a_day_and_a_month_end_with_their_last_microsecond(per: str, until: date
     pin = CeilingPin(field="amount", max=1, per=per)  # type: ignore[arg-type]
     if end is not None:
         assert scope_of("pay", pin, end) == scope_of("pay", pin, now) != scope_of("pay", pin, end + 1)
+
+
+def test_a_time_in_each_period_is_told_where_clocks_part():  # proves: FX-12
+    midnight, second = microseconds_of(datetime(2026, 12, 1, tzinfo=UTC)), 1_000_000
+    for per in ("day", "month"):
+        assert times_of(per, midnight - 1, midnight) == (midnight - 1, midnight)
+        assert times_of(per, midnight - second, midnight - 1) == (midnight - 1,)
+    following = midnight + 24 * HOUR
+    assert times_of("day", midnight, following) == (midnight, following)
+    assert times_of("month", midnight, following) == (following,)
+    assert times_of("run", midnight - 1, midnight) == times_of("effect", midnight - 1, midnight) == (midnight,)
+    assert times_of("day", midnight, midnight - 1) == (midnight - 1,), "the clock was set back while it was asked"
 
 
 def test_the_executor_must_satisfy_both_contracts():  # proves: GATE-3, GATE-7

@@ -109,9 +109,10 @@ def _authority(question: Question) -> tuple[str, str]:
         seen.append(f"{executor.principal} holds {', '.join(executor.roles) or 'no role'}")
         required += [_one_of(group) for group in question.resume] or ["anyone"]
     for limit in over or (limits if is_met else []):
-        seen.append(_amount(limit) + (f" (per {limit.per}, {limit.source})" if len(limits) > 1 else ""))
+        seen.append(_amount(limit) + (f" (per {_period(limit, limits)}, {limit.source})" if len(limits) > 1 else ""))
         most = money(_number(limit.max), limit.currency)
         required.append(f"at most {most} per {limit.per} ({limit.source})")
+    required = list(dict.fromkeys(required))  # a ceiling that counts on two days is one
     if over and len(over) < len(limits):
         others = len(limits) - len(over)
         seen.append("the other ceiling holds" if others == 1 else f"the other {others} ceilings hold")
@@ -247,6 +248,13 @@ def _amount(limit: Limit) -> str:
     used = f" with {_number(limit.used)} used" if limit.used else ""
     used += f", and nobody can count what {limit.uncounted} took" if limit.uncounted else ""
     return money(_number(limit.amount), currency) + used
+
+
+def _period(limit: Limit, limits: Sequence[Limit]) -> str:
+    """What shares a ceiling; with its day or month where it counts in two, because clocks part over the end of one."""
+    own = limit.source, limit.field, limit.currency, limit.per
+    scopes = {each.scope for each in limits if (each.source, each.field, each.currency, each.per) == own}
+    return limit.per if len(scopes) == 1 else f"{limit.per} {limit.scope.rpartition('/')[2]}"
 
 
 def _who(who: Who) -> str:

@@ -30,6 +30,7 @@ CURRENCY_FIELD = "currency"
 CURRENCY_UNCLEAR = "?"  # stands for what is no currency at all; no ceiling has it
 
 DATED = ("day", "month")  # periods of a ceiling that begin anew
+DAY_US = 86_400_000_000
 
 _RISKS = ("low", "medium", "high")
 _NO_RULE = RulePin()
@@ -185,6 +186,17 @@ def scope_end(per: str, now: int) -> int | None:
     day = datetime_of(now).replace(hour=0, minute=0, second=0, microsecond=0)
     following = day + timedelta(days=1) if per == "day" else (day.replace(day=1) + timedelta(days=32)).replace(day=1)
     return microseconds_of(following) - 1
+
+
+def times_of(per: str, earliest: int, latest: int) -> tuple[int, ...]:
+    """One time of each day or month in which what is taken now counts: where clocks part it is in both of theirs.
+
+    earliest, latest: the times that it may be, microseconds UTC.
+    """
+    if per not in DATED or earliest // DAY_US == latest // DAY_US:
+        return (latest,)
+    end = scope_end(per, earliest)
+    return (latest,) if end is None or latest <= end else (earliest, latest)
 
 
 def evidence_until(rules: Rules, name: str, as_of: int, until: int) -> int:

@@ -55,7 +55,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     needs = [*needs, *wish.asks]
     wanted, unwanted_by = await _wanted(turn, wish, rules) if rules.wanted or rules.wanted_lost else ("", "")
     # After the predicates, which may take their time: others give back meanwhile what is counted here.
-    began = turn.attempt.writer.now()
+    began = turn.attempt.writer.between()
     business, ceilings = await shared(turn, wish, rules, began)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own, ask = boundary.effects.get(wish.name), boundary.last_ask_of(wish.name)
@@ -86,12 +86,10 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         wanted=wanted,
         wanted_lost=rules.wanted_lost,
     )
-    for cap in rules.ceilings:
-        if cap.pin.per not in ruling.DATED:
-            continue
-        then, now = (ruling.scope_of(wish.declared, cap.pin, at) for at in (began, question.now))
-        if then != now:
-            raise Moved("time")  # it was counted on another day than the one of this question
+    if any(cap.pin.per in ruling.DATED for cap in rules.ceilings):
+        for then, now in zip(began, (turn.attempt.writer.earliest(), question.now), strict=True):
+            if then // ruling.DAY_US != now // ruling.DAY_US:
+                raise Moved("time")  # it was counted on another day than the one of this question
     return question
 
 
@@ -99,7 +97,8 @@ async def read_again(turn: Turn, wish: Wish, question: Question) -> Question:
     """The same question, with what runs share as it is now: who holds the business key, what is used of ceilings."""
     crossing, rules = question.effect, turn.rules(wish.declared)
     assert crossing is not None
-    business, ceilings = await shared(turn, wish, rules, question.now)
+    between = min(turn.attempt.writer.earliest(), question.now), question.now
+    business, ceilings = await shared(turn, wish, rules, between)
     held = {"business": business.digest, "lost": business.lost, "rival": business.rival}
     crossing = msgspec.structs.replace(crossing, **held)
     return msgspec.structs.replace(question, ceilings=ceilings, effect=crossing)

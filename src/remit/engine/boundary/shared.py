@@ -40,11 +40,19 @@ class Business(NamedTuple):
     lost: str = ""
 
 
-async def shared(turn: Turn, wish: Wish, rules: Rules, now: int) -> tuple[Business, list[Limit]]:
-    """The business key with who holds it, and what is used of the ceilings. now: microseconds UTC."""
+async def shared(turn: Turn, wish: Wish, rules: Rules, between: tuple[int, int]) -> tuple[Business, list[Limit]]:
+    """The business key with who holds it, and what is used of the ceilings, of each in every period that it may be.
+
+    between: the earliest and the latest time that it may be, microseconds UTC, of all of one question.
+    """
     business = await _business(turn, wish, wish.effect) if wish.effect and wish.effect.business_key else Business()
     own = turn.attempt.boundary.effects.get(wish.name)
-    return business, [await _limit(turn, wish, cap, own, now) for cap in rules.ceilings]
+    limits = [
+        await _limit(turn, wish, cap, own, at)
+        for cap in rules.ceilings
+        for at in ruling.times_of(cap.pin.per, *between)
+    ]
+    return business, limits
 
 
 async def _business(turn: Turn, wish: Wish, effect: Outward[Any]) -> Business:
@@ -113,7 +121,7 @@ def business_digest(effect: Outward[Any], request: Any) -> str:
 
 
 async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None, now: int) -> Limit:
-    """now: microseconds UTC, of all of one question."""
+    """now: microseconds UTC, in the day and month that are asked for."""
     scope = ruling.scope_of(wish.declared, cap.pin, now)
     used, uncounted = 0, ""
     if cap.pin.per == "run":

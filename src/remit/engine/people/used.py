@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from remit.authority.rules import scope_of
+from remit.authority.rules import scope_of, times_of
 from remit.engine.process.host import Host
 from remit.engine.process.standing import glance
 
@@ -26,11 +26,16 @@ class Used:
 
 
 async def used(host: Host) -> list[Used]:
-    """Of each ceiling per day or month of today's policy, in the day or month that it is now, UTC."""
-    policy, now = (await glance(host)).policy, host.clock.latest()
+    """Of each ceiling per day or month of today's policy, in the day or month that it is now, UTC.
+
+    Where this machine's clock and the store's are in different ones, in the one that has more.
+    """
+    policy = (await glance(host)).policy
+    between = host.clock.earliest(), host.clock.latest()
     found: list[Used] = []
     for effect, pins in sorted(policy.ceilings.items()) if policy is not None else ():
         for pin in (each for each in pins if each.per in ("day", "month")):
-            taken = await host.store.read_used(host.tenant, scope_of(effect, pin, now))
-            found.append(Used(effect, pin.field, pin.currency, pin.per, pin.max, taken))
+            scopes = [scope_of(effect, pin, at) for at in times_of(pin.per, *between)]
+            taken = [await host.store.read_used(host.tenant, scope) for scope in scopes]
+            found.append(Used(effect, pin.field, pin.currency, pin.per, pin.max, max(taken)))
     return found

@@ -112,6 +112,11 @@ class JournalWriter:
         """A time that surely has come, microseconds UTC."""
         return self._clock.earliest()
 
+    def between(self) -> tuple[int, int]:
+        """The earliest time that it may be, and the latest, microseconds UTC."""
+        earliest = self.earliest()
+        return earliest, self.now()
+
     def wall(self) -> int:
         """Wall time, microseconds UTC."""
         return self._clock.now()
