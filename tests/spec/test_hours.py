@@ -167,7 +167,9 @@ async def test_a_store_s_clock_that_is_put_right_revives_no_yes_in_a_process_tha
         assert refused.value.code == "approval.expired"
         outcome = await office.go(rt)
         assert (outcome.waits_for, office.sent) == ("approval", [])
-        assert (await asked(rt)).id != ask.id, "it is asked anew"
+        asks = (await rt.show(RUN)).view.boundary.asks
+        assert [each.voided for each in asks.values()] == [["approval.expired"], []], "it is asked anew"
+        assert "The question is over by the store's clock as it was before" in outcome.reason
 
 
 def test_a_store_s_clock_that_ran_ahead_expires_and_makes_nothing_sure():  # proves: FX-2

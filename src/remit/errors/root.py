@@ -43,7 +43,7 @@ class Refused(RemitError):
 
 
 class ClockJumped(Refused):
-    """This machine's clock runs far ahead of the store's; nothing was written under it."""
+    """This machine's clock runs far ahead of the store's, or what would begin is over by one; nothing was written."""
 
     code = "clock.jumped"
     hint = "Set the clock right and try again; one false date would expire everything."

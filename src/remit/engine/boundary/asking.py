@@ -55,6 +55,8 @@ async def revalidate(turn: Turn, wish: Wish, judged: GateJudged, words: str) -> 
         asked = _question(turn, wish, question)
         drafts.append(writer.draft(asked, name=wish.name, value=wish.data, salt=wish.salt))
         marks += [_listing(asked, drafts[-1].at), Announce(AskOpened(ask=asked.ask))]
+        if apart := writer.apart(asked.until):
+            words = f"{words} The question is {apart}."  # whoever has a clock that is right can answer it
     elif waits_for == "approval" and ask is not None and not await _is_listed(turn, ask):
         marks.append(_listing(ask.asked, ask.at))  # the index is no more than that: the journal says that it is asked
     before = turn.attempt.boundary.held.get(wish.name)
@@ -112,14 +114,14 @@ def _stale(turn: Turn, ask: AskView | None, question: Question) -> list[str]:
 def _question(turn: Turn, wish: Wish, question: Question) -> ApprovalAsked:
     crossing = question.effect
     assert crossing is not None
-    last = turn.attempt.boundary.last_ask_of(wish.name)
+    last, within = turn.attempt.boundary.last_ask_of(wish.name), crossing.bound.within
     return ApprovalAsked(
         ask=secrets.token_hex(16),
         authority=question.authority,
         bound=crossing.bound,
         call=wish.name,
         instead_of="" if last is None else last.asked.ask,
-        until=min(question.now + crossing.bound.within, question.window_end),
+        until=min(turn.attempt.writer.begin(within) + within, question.window_end),
     )
 
 

@@ -54,7 +54,7 @@ def may_go_on(turn: Turn) -> Ended | Parked | None:
     verdict = judge(question)
     if verdict.decision == "resume":
         return None
-    words = words_of(question, verdict)
+    words = words_of(question, verdict, turn.attempt.writer.apart)
     if verdict.decision == "revalidate":
         return Parked("gate", verdict.code, words)
     return _abandoned(turn, GateJudged(question=question, verdict=verdict), words)
@@ -263,7 +263,7 @@ async def _commit(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: C
 async def _turn_back(turn: Turn, wish: Wish, question: Question, verdict: Verdict) -> Parked:
     """Not now, or no: what the call waits for, written down."""
     done, again = turn.attempt.boundary.may_have_happened, wish.is_sent_again
-    words = words_of(question, verdict, done, is_sent_again=again)
+    words = words_of(question, verdict, turn.attempt.writer.apart, done, is_sent_again=again)
     judged = GateJudged(question=question, verdict=verdict)
     if verdict.decision == "abandon":
         await _check_still(turn, wish, question, verdict)

@@ -27,7 +27,7 @@ from remit.engine.process.salt import draw_salt
 from remit.engine.turn.step import in_thread, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
-from remit.engine.turn.writer import Conditions
+from remit.engine.turn.writer import Conditions, JournalWriter
 from remit.errors import CallRefused
 from remit.facts.calls import EvidenceView
 from remit.facts.entry import value_digest
@@ -67,7 +67,7 @@ def take(
             attempt.disagree((call,), (f"{call} with another value",))
         _stated(turn, call, name, again)
         return
-    fact = _fact(name, as_of, fresh_for, attempt.writer.now())
+    fact = _fact(name, as_of, fresh_for, attempt.writer)
     salt = draw_salt()
     attempt.writer.ride_draft(attempt.writer.draft(fact, name=call, value=data, salt=salt))
     digest = value_digest(salt, data)
@@ -100,14 +100,16 @@ async def take_again(turn: Turn, wish: Wish) -> None:
         until = evidence_until(rules, name, view.fact.as_of, view.fact.until)
         if view.epoch == attempt.lease.epoch and attempt.writer.now() <= until:
             continue
-        now = attempt.writer.now()  # since then it is so: the answer takes its time, and may be as old as the question
+        span = view.fact.until - view.fact.as_of
+        # Since then it is so: the answer takes its time, and may be as old as the question.
+        now = attempt.writer.begin(min(span, rules.fresh_for.get(name, span)))
         data = await heard(partial(_fetched, turn, fetcher, name))
         if isinstance(data, BaseException):
             # Whatever it raised: what can't be read counts for nothing, and the question says why.
             turn.unreadable[view.call] = type_name(data)
             continue
         turn.unreadable.pop(view.call, None)
-        until = min(now + view.fact.until - view.fact.as_of, INTEGER_MAX)
+        until = min(now + span, INTEGER_MAX)
         fact = EvidenceTaken(again=True, as_of=now, evidence=name, until=until)
         draft = attempt.writer.draft(fact, name=view.call, value=data, salt=view.salt)
         await attempt.append_if([draft], Conditions())
@@ -136,14 +138,17 @@ def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:
         )
 
 
-def _fact(name: str, as_of: datetime, fresh_for: timedelta, now: int) -> EvidenceTaken:
-    """Its time counts from what is stated, and never from later than now. Raises CallRefused `evidence.as_of`."""
-    at = microseconds_of(as_of)
-    if at > now + AHEAD_US:
+def _fact(name: str, as_of: datetime, fresh_for: timedelta, writer: JournalWriter) -> EvidenceTaken:
+    """Its time counts from what is stated, and never from later than what begins now.
+
+    Raises CallRefused `evidence.as_of`.
+    """
+    at, span = microseconds_of(as_of), fresh_for // MICROSECOND
+    if at > writer.now() + AHEAD_US:
         raise CallRefused(
             f"The evidence {name!r} is as of {as_of.isoformat()}, which has not come yet; nothing was recorded.",
             code="evidence.as_of",
             hint="State since when it is so; whoever wrote a date in the future may not extend its time by it.",
         )
-    at = max(min(at, now), -INTEGER_MAX)
-    return EvidenceTaken(as_of=at, evidence=name, until=min(at + fresh_for // MICROSECOND, INTEGER_MAX))
+    at = max(min(at, writer.begin(span)), -INTEGER_MAX)
+    return EvidenceTaken(as_of=at, evidence=name, until=min(at + span, INTEGER_MAX))

@@ -13,6 +13,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
+from remit.authority.rules import window_end
 from remit.canonical import INTEGER_MAX
 from remit.engine.declared.flow import Flow
 from remit.engine.process.host import Host
@@ -70,31 +71,36 @@ class Found:
 async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) -> Found | None:
     """Make the run; None where its id is taken, or others hold it already. is_held: this worker takes it at once.
 
-    Raises Refused `executor.unknown`, `.disabled`, `.role` where nothing of it could go on: nothing was written.
+    Raises Refused `executor.unknown`, `.disabled`, `.role` where nothing of it could go on, ClockJumped: nothing was
+    written.
     """
     await recall(host)
     while True:
         authority, ground = host.standing.authority, host.standing.ground
         await check_clock(host)
-        now = host.clock.latest()  # a window that begins in the past would be over early
+        pin = flow.terms.pin
+        span = window_end(0, pin.window, [pin.risk], authority.policy)
+        at = host.clock.begin(span)
         opened = RunOpened(
             authority=authority.version,
             behalf=order.behalf,
             by=order.by,
-            contract=flow.terms.pin,
+            contract=pin,
             flow=flow.name,
             policy=authority.policy_digest,
-            window_end=now + flow.contract.window_us,
+            window_end=at + pin.window,
         )
         try:
-            check_may_open(authority, opened, now=now)
+            host.clock.check_opens(at + span)
+            check_may_open(authority, opened, now=host.clock.latest())
         except Refused:
             if (await look(host)).version != authority.version:
                 continue
             if await host.store.read_row(host.tenant, order.run) is None:
+                host.clock.check_opens(at + span)  # in words of what the store's clock says by now
                 raise
             return None  # a run that is there is judged, and ended, where it goes on
-        made, identity = draw_up(host, order.run, opened, order.input, at=now, is_held=is_held, ground=ground)
+        made, identity = draw_up(host, order.run, opened, order.input, at=at, is_held=is_held, ground=ground)
         try:
             row = await host.store.open_run(made)
         except Moved:
@@ -102,12 +108,12 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
             continue
         if row is None:
             return None
-        host.clock.note(now)
+        host.clock.note(at)
         if is_held:
             if (row.epoch, row.worker) != (1, host.worker):
                 return None  # it was made, but its answer was lost until others took it up: the lease is not ours
             host.clock.saw(row.lease_until - made.lease_ms * 1_000)  # the moment of the grant, by the store's clock
-        return Found(row, RunView(identity, opened, order.input, now, last_at=now))
+        return Found(row, RunView(identity, opened, order.input, at, last_at=at))
 
 
 async def read_stored(host: Host, run: str) -> Stored:

@@ -2,6 +2,7 @@
 
     latest     of this machine's clock, the store's, and every entry that this process read verified or wrote
     earliest   of the two clocks, for what must surely be over
+    begin      since when a span counts that begins now: the earliest, so that it ends for nobody too late
     date       what an entry states: this machine's clock, refused where that runs ahead of the store's
 
 A clock that is behind or was set back must not revive what expired, and one date far ahead would
@@ -13,6 +14,7 @@ told by what it says now.
 
 from __future__ import annotations
 
+from remit.authority.moments import dated
 from remit.clock import Clock, elapsed_us, up_us
 from remit.errors import ClockJumped
 
@@ -47,6 +49,47 @@ class Hours:
     def earliest(self) -> int:
         """A time that surely has come."""
         return min(self._clock.now(), self._store_now() or self._clock.now())
+
+    def begin(self, span: int, last_at: int = 0) -> int:
+        """Since when a span of time counts that begins now: for whoever's clock is right it is no longer than it says.
+
+        Where clocks agree as far as they are believed, at least half of it is left by the latest: what is shorter than
+        they part would be over before it began. span: microseconds. last_at: the latest time that an entry states which
+        only the caller has read.
+        """
+        earliest = self.earliest()
+        latest = max(self.latest(), last_at)
+        return earliest if latest - earliest > JUMP_US else max(earliest, latest - span // 2)
+
+    def check_opens(self, until: int) -> None:
+        """Raises ClockJumped `clock.apart` where a run whose window ends then would be over by the latest time."""
+        if self.latest() > until:
+            said = ", ".join([f"{name} says {dated(at)}" for name, at, _ in self._told(0) if at])
+            raise ClockJumped(
+                f"The run would be over before it began: {said}; nothing was done.",
+                code="clock.apart",
+                hint="Set the clock right that is wrong, and restart this process where it heard a time that was.",
+            )
+
+    def apart(self, until: int, last_at: int = 0) -> str:
+        """By which clocks what held until then is over, and by which it is not; "" where both of them say it is."""
+        told = self._told(last_at)
+        left = [name for name, at, is_sure in told if is_sure and at <= until]
+        over = [name for name, at, _ in told if at > until]
+        if not left or not over:
+            return ""
+        return f"over by {' and '.join(over)}, and not by {' and '.join(left)}"
+
+    def _told(self, last_at: int) -> list[tuple[str, int, bool]]:
+        """What told the time: its name, what it says, and whether it says so now. last_at: as for `begin`."""
+        told = [("this machine's clock", self._clock.now(), True)]
+        if self._ahead is not None and self._furthest is not None:
+            now = elapsed_us()
+            told.append(("the store's clock", now + self._ahead, True))
+            if self._furthest > self._ahead:
+                told.append(("the store's clock as it was before it was put right", now + self._furthest, False))
+        told.append(("an entry", max(self._high, last_at), False))
+        return told
 
     def up(self) -> int | None:
         """How long this machine has been up, which nobody can set; None where that is unknown, or time is given."""

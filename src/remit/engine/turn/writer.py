@@ -117,6 +117,14 @@ class JournalWriter:
         earliest = self.earliest()
         return earliest, self.now()
 
+    def begin(self, span: int) -> int:
+        """Since when a span of time counts that begins now, microseconds UTC."""
+        return self._clock.begin(span, self.last_at)
+
+    def apart(self, until: int) -> str:
+        """By which clocks what held until then is over, where another one says that it is not."""
+        return self._clock.apart(until, self.last_at)
+
     def wall(self) -> int:
         """Wall time, microseconds UTC."""
         return self._clock.now()
