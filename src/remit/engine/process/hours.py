@@ -51,11 +51,11 @@ class Hours:
         return min(self._clock.now(), self._store_now() or self._clock.now())
 
     def begin(self, span: int, last_at: int = 0) -> int:
-        """Since when a span of time counts that begins now: for whoever's clock is right it is no longer than it says.
+        """Since when a span of time counts that begins now: since the earliest, so that it ends for nobody too late.
 
         Where clocks agree as far as they are believed, at least half of it is left by the latest: what is shorter than
-        they part would be over before it began. span: microseconds. last_at: the latest time that an entry states which
-        only the caller has read.
+        they part would be over before it began, and lasts up to half as long again for others.
+        span: microseconds. last_at: the latest time that an entry states which only the caller has read.
         """
         earliest = self.earliest()
         latest = max(self.latest(), last_at)
