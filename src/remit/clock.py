@@ -41,4 +41,4 @@ _elapsed_ns = time.monotonic_ns if _ELAPSED is None else partial(time.clock_gett
 
 def monotonic_ms() -> int:
     """The same in milliseconds, for deadlines inside one process: a lease runs out while the machine sleeps."""
-    return _elapsed_ns() // 1_000_000
+    return elapsed_us() // 1_000

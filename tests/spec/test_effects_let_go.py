@@ -268,6 +268,8 @@ class Asked:
 
         @remit.flow(contract=OPEN)
         async def impatient(run: remit.Run) -> str:
+            if self.answers.is_set():
+                self.is_asked.clear()  # nobody asks any more
             waiting = asyncio.ensure_future(run.effect(self.pay, Order()))
             asked = asyncio.ensure_future(self.is_asked.wait())
             await asyncio.wait([waiting, asked], return_when=asyncio.FIRST_COMPLETED)

@@ -130,7 +130,7 @@ async def test_a_payment_that_a_person_found_is_heard_before_the_flow_goes_elsew
         await find_out(rt, "r", "ok", {"number": 1, "amount": 100})
         is_patient.clear()
         told = await rt.check("r", paying_by)
-        assert told.reason.startswith("it would wait: The flow gave up pay; before anything new begins")
+        assert told.reason.startswith("it would wait: The flow gave up pay, of which there is an outcome")
         outcome = await rt.run(paying_by, id="r")
         assert (outcome.status, outcome.waits_for, outcome.code) == ("waiting", "repair", "effect.unheard")
         is_patient.append(True)
