@@ -110,7 +110,8 @@ def doubt_step(run: str, call: str, calls: int, at_work: str = "") -> Step:
     return step(
         f"{_first(at_work)}"
         '`remit resume {run} MODULE:FLOW` does what the effect declares: with `doubt="resend"` it sends it again under '
-        "its key; with `probe` it asks the outside, and where that finds nothing and the sink dedupes, sends it again; "
+        "its key, unless the gate or a person's no holds it; with `probe` it asks the outside, and where that finds "
+        "nothing and the sink dedupes, sends it again; "
         "with `ask` it does nothing. Else find out by its key, which "
         "`remit effects {run}` shows, and say so: it happened, "
         "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON{seen}`, or it did not: "
