@@ -12,8 +12,11 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 import remit
@@ -314,14 +317,50 @@ async def test_a_background_task_that_backs_off_is_waited_for_while_the_flows_ow
 # -- changed code is refused before anything is called --------------------------------------------------------------
 
 
+class Invoice(msgspec.Struct):
+    number: int
+
+    async def fetch(self) -> int:
+        return self.number
+
+
+@dataclass
+class Scan:
+    number: int
+    page: object  # has no JSON
+
+
+AS_ARGUMENT = ("argument", "in part")
+
+
+def fetched_by(how: str, run: remit.Run, fetch: Any, number: int) -> Any:
+    """A step for this invoice, however the function knows of which."""
+    invoice = Invoice(number)
+
+    async def inside() -> int:
+        return invoice.number
+
+    async def by_default(invoice: Invoice = invoice) -> int:
+        return invoice.number
+
+    ways: dict[str, Any] = {"method": invoice.fetch, "closure": inside, "default": by_default}
+    return (
+        run.step(fetch, Scan(number, object()) if how == "in part" else number)
+        if how in AS_ARGUMENT
+        else run.step(ways[how])
+    )
+
+
+@pytest.mark.parametrize("how", [*AS_ARGUMENT, "method", "closure", "default"])
 @pytest.mark.parametrize("width", [2, 4])
-async def test_another_number_of_workers_is_given_nothing_of_what_others_did(width: int, storage: Storage):
+async def test_another_number_of_workers_is_given_nothing_of_what_others_did(width: int, how: str, storage: Storage):
     # proves: RUN-4, FX-3
     turns, paid, workers = Turns(), list[int](), [2]
 
     @remit.step
-    async def fetch(order: int) -> int:
-        return order
+    async def fetch(order: Any) -> int:
+        number: int = order.number if isinstance(order, Scan) else order
+        return number
 
     @remit.effect
     async def pay(order: int, *, key: str) -> str:
@@ -339,7 +378,7 @@ async def test_another_number_of_workers_is_given_nothing_of_what_others_did(wid
 
         async def worker(run: remit.Run) -> None:
             while orders:
-                order = await run.step(fetch, orders.pop(0))
+                order = await fetched_by(how, run, fetch, orders.pop(0))
                 await run.effect(pay, order)
                 await run.step(note, order)
 
@@ -403,7 +442,7 @@ async def test_arguments_count_beside_other_calls_alone(is_beside: bool, fails: 
         with pytest.raises(remit.StepError):
             await rt.run(flow, id="r")
     recorded = await facts_of(storage)
-    assert [bool(recorded[f"{branch}/fetch"].given) for branch in "ab"] == [is_beside] * 2
+    assert all(recorded[f"{branch}/fetch"].given for branch in "ab")
     given[0], is_up[0] = ["another"], True
     async with storage.open() as rt, asyncio.timeout(60):
         if is_beside:
@@ -485,3 +524,180 @@ def test_a_plain_flows_own_thread_is_waited_for_beside_its_pool(tmp_path: Any): 
     with remit.open(f"sqlite:///{tmp_path}/runs.db") as rt:
         rt.run_sync(flow, id="r")
     assert sorted(paid) == [1, 2]
+
+
+def test_calls_that_a_plain_flow_makes_together_are_told_apart(tmp_path: Any):  # proves: RUN-4, FX-3
+    paid, invoices, is_up = list[str](), ["a", "b"], [False]
+
+    @remit.step
+    def prepare(invoice: str) -> str:
+        return invoice
+
+    @remit.step
+    def book() -> None:
+        if not is_up[0]:
+            raise OSError("the books are busy")
+
+    @remit.effect
+    def pay(invoice: str, *, key: str) -> str:
+        paid.append(invoice)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    def flow(run: remit.SyncRun) -> None:
+        prepared = run.gather(*[run.step_call(prepare, invoice) for invoice in invoices])
+        run.step(book)
+        for invoice in prepared:
+            run.effect(pay, invoice)
+
+    with remit.open(f"sqlite:///{tmp_path}/runs.db") as rt:
+        with pytest.raises(remit.StepError):
+            rt.run_sync(flow, id="r")
+        invoices.reverse()
+        is_up[0] = True
+        with pytest.raises(remit.DefinitionIncompatible, match=r"'prepare'.*other arguments"):
+            rt.run_sync(flow, id="r")
+        invoices.reverse()
+        rt.run_sync(flow, id="r")
+    assert paid == ["a", "b"]
+
+
+def test_what_a_plain_flows_own_thread_took_is_compared_when_another_thread_comes(tmp_path: Any):
+    # proves: RUN-4, FX-3
+    paid, is_first = list[int](), [True]
+
+    @remit.step
+    def fetch(order: int) -> int:
+        if is_first[0] and order == 2:
+            raise OSError("no answer")
+        return order
+
+    @remit.effect
+    def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    def flow(run: remit.SyncRun) -> None:
+        orders = [1, 2]
+
+        def worker(run: remit.SyncRun, order: int) -> None:
+            run.effect(pay, run.step(fetch, order))
+
+        with ThreadPoolExecutor(1) as pool:
+            first, second = (orders.pop(0), orders.pop(0)) if is_first[0] else (orders.pop(), orders.pop())
+            fetched = run.branch("own").step(fetch, first)
+            pool.submit(contextvars.copy_context().run, worker, run.branch("beside"), second).result()
+            run.branch("own").effect(pay, fetched)
+
+    with remit.open(f"sqlite:///{tmp_path}/runs.db") as rt:
+        with pytest.raises(remit.StepError):
+            rt.run_sync(flow, id="r")
+        is_first[0] = False  # the thread of the pool takes the first order this time
+        with pytest.raises(remit.DefinitionIncompatible, match="other arguments"):
+            rt.run_sync(flow, id="r")
+    assert paid == []
+
+
+async def test_one_worker_that_becomes_two_is_given_nothing_of_what_it_did_alone(storage: Storage):
+    # proves: RUN-4, FX-3
+    turns, paid, workers = Turns(), list[int](), [1]
+
+    @remit.step
+    async def fetch(order: int) -> int:
+        return order
+
+    @remit.step
+    async def note(order: int) -> None:
+        if turns.number == 1 and order == 2:
+            await turns.die()
+
+    @remit.effect
+    async def pay(order: int, *, key: str) -> str:
+        paid.append(order)
+        return "paid"
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        orders = list(range(4))
+
+        async def worker(run: remit.Run) -> None:
+            while orders:
+                order = await run.step(fetch, orders.pop(0))
+                await run.effect(pay, order)
+                await run.step(note, order)
+
+        if workers[0] == 1:
+            await worker(run.branch("w0"))
+        else:
+            await run.gather(*(worker(run.branch(f"w{n}")) for n in range(workers[0])))
+
+    await cut(storage, flow, turns)
+    workers[0] = 2
+    with pytest.raises(remit.DefinitionIncompatible, match="other arguments"):
+        await whole(storage, flow)
+    assert paid == [0, 1, 2]
+
+
+async def test_a_list_that_branches_go_on_filling_is_given_as_it_was_when_the_call_was_made(storage: Storage):
+    # proves: RUN-4, RUN-8
+    is_up = [False]
+
+    @remit.step
+    async def fetch(order: int) -> int:
+        return order
+
+    @remit.step
+    async def save(receipts: list[int]) -> int:
+        return len(receipts)
+
+    @remit.step
+    async def book() -> None:
+        if not is_up[0]:
+            raise OSError("the books are busy")
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> list[int]:
+        receipts = list[int]()
+
+        async def one(run: remit.Run, order: int) -> Any:
+            receipts.append(await run.step(fetch, order))
+            return await run.step(save, receipts)
+
+        saved = await run.gather(*(one(run.branch(f"{order}"), order) for order in range(3)))
+        await run.step(book)
+        return saved
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+    is_up[0] = True
+    assert len(await whole(storage, flow)) == 3
+
+
+@pytest.mark.parametrize("is_older", [True, False])
+async def test_evidence_of_the_same_value_is_not_found_again_for_an_older_date(is_older: bool, storage: Storage):
+    # proves: RUN-4, GATE-2
+    is_up, now = [False], datetime.now(UTC)
+    as_of = [now - timedelta(hours=1)]
+
+    @remit.step
+    async def book() -> None:
+        if not is_up[0]:
+            raise OSError("the books are busy")
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> str:
+        run.evidence("quote", 120, as_of=as_of[0], fresh_for=timedelta(hours=48))
+        await run.step(book)
+        return "booked"
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            await rt.run(flow, id="r")
+    is_up[0], as_of[0] = True, now - timedelta(hours=60 if is_older else 0)
+    if is_older:
+        with pytest.raises(remit.DefinitionIncompatible, match="of an earlier date"):
+            await whole(storage, flow)
+    else:
+        assert await whole(storage, flow) == "booked"

@@ -125,7 +125,8 @@ class DefinitionIncompatible(RemitError):
             told = f"The journal has {_listed(recorded)}, and beside other calls the code gives it other arguments now."
             hint = (
                 "Calls that stand side by side took other work than before. Bring back what each is given: the queue "
-                f"or list that they share, its order, how many of them there are. {again}"
+                "or list that they share, its order, how many of them there are. A clock or a counter in an argument "
+                f"is another one in each turn: give the step what does not change. {again}"
             ).rstrip()
         if functions is not None:
             did, has = functions

@@ -36,7 +36,7 @@ _REPAIRS = {
 # No call of it runs again: what was raised is the flow's own, or a failure behind which the flow called something.
 _STAYS = (
     f"mend the flow, then {_GO_ON}: a recorded failure of a call stays, so let the flow catch it and go another way, "
-    f"which may be the same call once more; or {_CANCEL}."
+    f"which may be the same call once more where nothing was done in its stead (`remit effects {{run}}`); or {_CANCEL}."
 )
 
 # What one needs that waits at the gate, where nobody is asked and nothing is in doubt. `_leaving` says what stays done.

@@ -65,6 +65,8 @@ def take(
     if recorded is not None:
         if recorded.value != data:
             attempt.disagree((call,), (f"{call} with another value",))
+        if _is_older(recorded.fact, as_of, fresh_for):
+            attempt.disagree((call,), (f"{call} of an earlier date",))
         _stated(turn, call, name, again)
         return
     fact = _fact(name, as_of, fresh_for, attempt.writer)
@@ -73,6 +75,13 @@ def take(
     digest = value_digest(salt, data)
     attempt.boundary.state(EvidenceView(name, call, salt, digest, digest, data, fact, attempt.lease.epoch))
     _stated(turn, call, name, again)
+
+
+def _is_older(fact: object, as_of: datetime, fresh_for: timedelta) -> bool:
+    """Whether what is stated now may be relied on for less long than what is recorded. A later date extends nothing."""
+    assert isinstance(fact, EvidenceTaken), "names of evidence are its own"
+    at = max(microseconds_of(as_of), -INTEGER_MAX)
+    return at < fact.as_of or min(at + fresh_for // MICROSECOND, INTEGER_MAX) < fact.until
 
 
 def _stated(turn: Turn, call: str, name: str, again: Callable[..., Any] | None) -> None:

@@ -232,9 +232,10 @@ def _named(calls: list[str]) -> str:
 
 _MANY = 3
 _STAYS = (
-    "Let the flow catch {} and go another way, which may be the same call once more, and call again with the same id, "
-    "or cancel the run: what is recorded stays, because the flow called something behind it, as in a `finally` or for "
-    "the next of a list, or may have, in a task or thread."
+    "Let the flow catch {} and go another way, which may be the same call once more where nothing was done in its "
+    "stead (`remit effects RUN`), and call again with the same id, or cancel the run: what is recorded stays, because "
+    "the flow called something behind it, as in a `finally` or for the next of a list, or may have, in a task or a "
+    "thread."
 )
 _STAYS_NO = "It was a no, which stays: let the flow catch {} and go another way, or cancel the run."
 _IS_ITS_OWN = "Mend the code or its surroundings and call again with the same id: what is recorded stays."

@@ -25,6 +25,7 @@ from remit.engine.declared.sink import Effect
 from remit.engine.turn import draw, wait
 from remit.engine.turn.answers import is_trouble
 from remit.engine.turn.caught import call_made
+from remit.engine.turn.given import told_of
 from remit.engine.turn.step import perform
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import RestsOn
@@ -115,7 +116,8 @@ class Run:
         """
         step = step_of(fn)
         name = self._take(step.name, step.body.told)
-        return self._made(name, perform(self._attempt, step, name, (args, kwargs), self._turn.host.threads))
+        told = told_of(fn, args, kwargs)
+        return self._made(name, perform(self._attempt, step, name, (args, kwargs), told, self._turn.host.threads))
 
     def effect(self, fn: Effect[T], request: Any, /, *, rests_on: Collection[str] = ()) -> Coroutine[Any, Any, T]:
         """Reach the outside world, behind the gate: `await run.effect(place_order, order, rests_on=["quote"])`.

@@ -1,52 +1,110 @@
-"""Given: what a step was called with, as far as bytes can tell it, where other calls stand beside it.
+"""Given: what a step was called with, as far as bytes can tell it.
 
 Branches may share a queue, a list or a flag, and then another one may come to a call by the same name than before, as
-where a thread was slower this time. It would be given what is recorded of the other one's work, and pay for that. So of
-calls that stand side by side it is recorded what they were given; one that is given something else is refused.
-Of a flow whose calls are made one after the other nothing is recorded: there a changed argument is changed code, and
-goes on.
+where a thread was slower this time. It would be given what is recorded of the other one's work, and pay for that. So it
+is recorded what each step was given, and where calls of the flow stand beside each other, one that is given something
+else is refused. In a flow whose calls are made one after the other a changed argument is changed code, and goes on.
+
+It is told when the call is named: what the flow does with a list after that is no other call.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import partial
 from hashlib import sha256
+from ipaddress import IPv4Address, IPv6Address
+from pathlib import PurePath
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from remit.engine.declared.flow import Step
 from remit.errors import DefinitionIncompatible
 from remit.facts import model
+from remit.facts.compare import is_model
 from remit.facts.kinds import StepDone, StepFailed
 from remit.facts.view import Recorded
 
 if TYPE_CHECKING:
     from remit.engine.turn.attempt import Attempt
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
-
 DIGITS = 16  # hex: enough to tell one call from another, and no proof of anything
 
-_TAG = b"remit/given/1\n"
+_TAG = b"remit/given/1"
 _UNTOLD = b"?"  # stands for what has no bytes: a client, a lock
 
-_encode = msgspec.json.Encoder(order="sorted", enc_hook=model.plain).encode
+_AS_TEXT = (PurePath, Fraction, IPv4Address, IPv6Address, range)  # values whose text says what they are
 
 
-def given_digest(salt: bytes, call: Call) -> str:
-    """Digest of a step's arguments, with the salt of its outcome, which may be erased with it."""
-    args, kwargs = call
-    told = [_told(each) for each in args]
+def told_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """What this call of a step is given, also by a function that was made for it: a method, a partial, a lambda."""
+    told = [_told(each) for each in (*(() if isinstance(fn, Step) else _bound(fn)), *args)]
     told += [_told(name) + _told(kwargs[name]) for name in sorted(kwargs)]
-    return sha256(b"\n".join([_TAG, salt, *told])).hexdigest()[:DIGITS]
+    return b"\n".join(told)
 
 
-def check_given(attempt: Attempt, recorded: Recorded, call: Call) -> None:
-    """Raises AttemptClosed where what is recorded under this name was given something else."""
-    fact = recorded.fact
+def given_digest(salt: bytes, told: bytes) -> str:
+    """Digest of that, with the salt of the step's outcome, which may be erased with it."""
+    return sha256(b"\n".join((_TAG, salt, told))).hexdigest()[:DIGITS]
+
+
+def check_given(attempt: Attempt, recorded: Recorded, told: bytes) -> None:
+    """Raises AttemptClosed where what is recorded under this name was given something else, beside other calls.
+
+    A plain flow's own thread may come to calls before another one of its threads comes to its first: then it is
+    refused when that one does.
+    """
+    fact, rest = recorded.fact, attempt.rest
     assert isinstance(fact, StepDone | StepFailed), "`recall` saw to it"
-    if fact.given and recorded.salt is not None and fact.given != given_digest(recorded.salt, call):
-        done = attempt.boundary.may_have_happened
-        attempt.lost(DefinitionIncompatible((recorded.name,), (), done=done, is_given_else=True))
+    if not fact.given or recorded.salt is None or fact.given == given_digest(recorded.salt, told):
+        return
+    if rest.is_several:
+        _refuse(attempt, recorded.name)
+    elif attempt.replay.is_plain and rest.on_beside is None:
+        rest.on_beside = partial(_refuse, attempt, recorded.name)
+
+
+def _refuse(attempt: Attempt, name: str) -> None:
+    done = attempt.boundary.may_have_happened
+    attempt.lost(DefinitionIncompatible((name,), (), done=done, is_given_else=True))
+
+
+def _bound(fn: object) -> Iterator[Any]:
+    """What a function brings along that was made where it is called. Lists and sets are what branches share."""
+    if isinstance(fn, partial):
+        yield from _bound(fn.func)
+        yield from fn.args
+        yield fn.keywords
+    elif isinstance(fn, MethodType):
+        yield fn.__self__
+    elif isinstance(fn, FunctionType):
+        for each in (*_closed_over(fn), *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+            if not isinstance(each, list | set | FunctionType):
+                yield each
+
+
+def _closed_over(fn: FunctionType) -> Iterator[Any]:
+    for cell in fn.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not set yet
+            continue
+
+
+def _plain(value: Any) -> Any:
+    """What has no JSON of its own; a part of an argument that can't be told leaves the others told."""
+    if is_model(type(value)):
+        return model.plain(value)
+    if isinstance(value, deque):
+        return list(value)
+    return str(value) if isinstance(value, _AS_TEXT) else _UNTOLD.decode()
+
+
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=_plain).encode
 
 
 def _told(argument: Any) -> bytes:

@@ -110,6 +110,11 @@ class Replay:
         self.unheard: tuple[str, ...] = ()  # recorded calls that were given up, and not for a race, before they heard
 
     @property
+    def is_plain(self) -> bool:
+        """Whether the flow has a thread, and no task."""
+        return self._main is None
+
+    @property
     def left(self) -> tuple[str, ...]:
         """Names of recorded calls that were not asked for and had to be, oldest first."""
         return tuple(name for name in self._left if name not in self._optional)

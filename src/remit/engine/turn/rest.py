@@ -35,9 +35,21 @@ class Rest:
     of: the attempt, as the flow's place knows it.
     calls: that the flow waits for, by name; None for one that stands alone, or is waited for in no task.
     threads: of a plain flow, those that were given something and came to no call since. then: called at rest.
+    on_beside: called when a call stands beside another one; may raise AttemptClosed.
     """
 
-    __slots__ = ("_looks", "_of", "_since", "_waiting", "calls", "is_over", "is_several", "then", "threads")
+    __slots__ = (
+        "_looks",
+        "_of",
+        "_since",
+        "_waiting",
+        "calls",
+        "is_over",
+        "is_several",
+        "on_beside",
+        "then",
+        "threads",
+    )
 
     def __init__(self, of: object) -> None:
         self._of = ref(of)
@@ -47,10 +59,13 @@ class Rest:
         self.is_over, self.is_several = True, False
         self.calls: dict[str, Waiting] = {}
         self.threads: set[int] = set()
+        self.on_beside: Callable[[], None] | None = None
 
     def stand_beside(self) -> Waiting:
         """Another call of the flow may be open while the one is that this task waits for. The flow is at work here."""
         self.is_several = True
+        if self.on_beside is not None:
+            self.on_beside()
         self.watch()
         task = calling_task()
         return None if task is None else (task, task.cancelling())

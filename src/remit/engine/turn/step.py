@@ -34,19 +34,19 @@ from remit.errors import RemitError, StepError, ValueUnreadable
 from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
 
+Call = tuple[tuple[Any, ...], dict[str, Any]]
 
-async def perform(
-    attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
-) -> Any:
-    """The outcome of one call of a step, recorded or new. Raises StepError, or AttemptClosed."""
+
+async def perform(attempt: Attempt, step: Step[..., Any], name: str, call: Call, told: bytes, threads: Executor) -> Any:
+    """The outcome of one call of a step, recorded or new. told: what it is given. Raises StepError, AttemptClosed."""
     attempt.unbegun.begin(name)
     with attempt.parking:
         try:
             recorded = await attempt.recall(name, "step")
             if recorded is None:
                 await attempt.check_may_begin(name)
-                return await compute(attempt, step, name, call, threads)
-            check_given(attempt, recorded, call)
+                return await compute(attempt, step, name, call, told, threads)
+            check_given(attempt, recorded, told)
             return recorded_outcome(attempt.run_id, step, recorded)
         except ValueUnreadable as exc:
             attempt.lost(exc)  # no outcome of the step: a flow that caught it would go another way than it went
@@ -54,14 +54,12 @@ async def perform(
             attempt.delivery.close(name)
 
 
-async def compute(
-    attempt: Attempt, step: Step[..., Any], name: str, call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor
-) -> Any:
+async def compute(attempt: Attempt, step: Step[..., Any], name: str, call: Call, told: bytes, threads: Executor) -> Any:
     """Run the body and record what came of it."""
     cancelled_before = times_cancelled()
     handled = sys.exc_info()[1]
     salt = draw_salt()
-    given = given_digest(salt, call) if attempt.rest.is_several else ""  # before the body may change what it was given
+    given = given_digest(salt, told)
     began = time.perf_counter_ns()
     here = enter("step")
     try:
@@ -76,7 +74,7 @@ async def compute(
     finally:
         leave(here)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
-    done = write(StepDone(given=given, took=since_us(began))) if given else b'{"took":%d}' % since_us(began)
+    done = b'{"given":"%b","took":%d}' % (given.encode(), since_us(began))
     await attempt.append("StepDone", done, name=name, value=data, salt=salt)
     if attempt.rest.is_several:
         await attempt.delivery.turn(name)
@@ -89,7 +87,7 @@ def _check_not_cancelled(before: int) -> None:
         raise asyncio.CancelledError("the call was cancelled while its step ran")
 
 
-async def body(step: Step[..., Any], call: tuple[tuple[Any, ...], dict[str, Any]], threads: Executor) -> Any:
+async def body(step: Step[..., Any], call: Call, threads: Executor) -> Any:
     """Run the user's function, on the loop when it is async, in a thread when it is not; and await what it returns."""
     args, kwargs = call
     if step.body.is_async:
@@ -116,9 +114,7 @@ async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Cal
     return await asyncio.wrap_future(call)
 
 
-async def fail(
-    attempt: Attempt, name: str, exc: BaseException, took: int, given: str = "", salt: bytes | None = None
-) -> StepError:
+async def fail(attempt: Attempt, name: str, exc: BaseException, took: int, given: str, salt: bytes) -> StepError:
     """Record that a step raised; the error that the flow is to be given. given: as in the entry, by this salt."""
     error = StepError(run=attempt.run_id, name=name, error_type=type_name(exc), detail=text_of(exc))
     body_ = write(StepFailed(error=error.error_type, given=given, took=took))
