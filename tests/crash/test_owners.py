@@ -192,9 +192,11 @@ def floor(url: str, tmp_path: Path) -> Iterator[Floor]:
 
 
 async def test_a_worker_that_computes_for_three_leases_is_not_taken_over(floor):  # proves: OWN-1, OWN-2
+    rival = floor.hire()
+    rival.until("ready")
     busy = floor.start(lease_ms=SHORT_MS, busy_s=3 * SHORT_MS / 1_000)
     busy.until("begun")
-    rival = floor.start()
+    rival.go()
     rival.until("not mine")
 
     assert (busy.value(), rival.value()) == (VALUE, VALUE)

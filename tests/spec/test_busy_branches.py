@@ -14,6 +14,7 @@ import pytest
 
 import remit
 from remit import Contract, Rule
+from remit.engine.turn.apart import busy
 from tests.spec.conftest import Storage
 from tests.support.office import DORA, answer, staffed
 
@@ -291,3 +292,17 @@ async def test_a_run_parks_beside_a_branch_that_turns_in_the_loop_until_it_is_to
         await answer(rt, "approve", by=DORA)
         async with asyncio.timeout(20):
             assert (await rt.run(buy, id="r")).value == "bought"
+
+
+def test_a_thread_may_come_to_its_next_call_while_it_is_looked_which_are_busy():  # proves: RUN-10
+    """It leaves those at work by itself, from outside the loop."""
+    threads = set[int]()
+
+    class Leaving(int):
+        def __hash__(self) -> int:
+            threads.discard(1)
+            return 2
+
+    threads |= {1, Leaving(2), 3}
+    assert busy(threads) == set()
+    assert 1 not in threads

@@ -51,9 +51,9 @@ def times_cancelled() -> int:
 
 
 def busy(threads: Set[int]) -> set[int]:
-    """Of threads, by identity, those that live and do not wait in a pool for work."""
+    """Of threads, by identity, those that live and do not wait in a pool for work. Each may leave them meanwhile."""
     frames = sys._current_frames()
-    return {thread for thread in threads if thread in frames and frames[thread].f_code is not _IDLE}
+    return {thread for thread in tuple(threads) if thread in frames and frames[thread].f_code is not _IDLE}
 
 
 def calling_task() -> asyncio.Task[Any] | None:
