@@ -426,9 +426,8 @@ async def test_a_call_that_is_sent_again_another_day_is_held_on_each_day_on_whic
             assert (await rt.run(flow, id="r")).value == [100]
         else:
             till.next(error)
-            with pytest.raises(remit.EffectFailed):
-                await rt.run(flow, id="r")
+            assert (await rt.run(flow, id="r")).status == "in_doubt"  # what was sent before may still land
         scopes = [f"pay.amount/GBP/day/2026-01-0{day}" for day in (5, 6)]
         held = [await rt._store.read_used("default", scope) for scope in scopes]
         assert all(check.ok for check in await rt.doctor() if check.name == "ceilings")
-    assert held == ([100, 100] if error is None else [0, 0])
+    assert held == [100, 100]
