@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import sys
+import threading
 from collections.abc import Coroutine, Set
 from concurrent.futures import thread as pool
 from typing import Any, TypeVar
@@ -17,7 +18,8 @@ from remit.engine.turn.exits import EXITS, begun, failure_of
 
 T = TypeVar("T")
 
-_IDLE = pool._worker.__code__  # in which a thread of a pool waits
+_IDLE = pool._worker.__code__  # in which a thread of a pool waits for work
+_WAITS = threading.Condition.wait.__code__  # in which one waits for another: a result, an event, a queue
 
 
 async def apart(work: Coroutine[Any, Any, T]) -> T:
@@ -50,10 +52,13 @@ def times_cancelled() -> int:
     return 0 if task is None else task.cancelling()
 
 
-def busy(threads: Set[int]) -> set[int]:
-    """Of threads, by identity, those that live and do not wait in a pool for work. Each may leave them meanwhile."""
-    frames = sys._current_frames()
-    return {thread for thread in tuple(threads) if thread in frames and frames[thread].f_code is not _IDLE}
+def busy(threads: Set[int], *, is_waiting_busy: bool = False) -> set[int]:
+    """Of threads, by identity, those that live and do not wait in a pool for work. Each may leave them meanwhile.
+
+    is_waiting_busy: whether one that waits for another thread counts: it may have been woken this very moment.
+    """
+    frames, idle = sys._current_frames(), (_IDLE,) if is_waiting_busy else (_IDLE, _WAITS)
+    return {thread for thread in tuple(threads) if thread in frames and frames[thread].f_code not in idle}
 
 
 def calling_task() -> asyncio.Task[Any] | None:

@@ -37,6 +37,7 @@ DIGITS = 16  # hex: enough to tell one call from another, and no proof of anythi
 _TAG = b"remit/given/1"
 _UNTOLD = b"?"  # stands for what has no bytes: a client, a lock
 
+_SHARED = (list, set, dict, deque, FunctionType)
 _AS_TEXT = (PurePath, Fraction, IPv4Address, IPv6Address, range)  # values whose text says what they are
 
 
@@ -74,7 +75,7 @@ def _refuse(attempt: Attempt, name: str) -> None:
 
 
 def _bound(fn: object) -> Iterator[Any]:
-    """What a function brings along that was made where it is called. Lists and sets are what branches share."""
+    """What a function brings along that was made where it is called, but for what branches share, or count in."""
     if isinstance(fn, partial):
         yield from _bound(fn.func)
         yield from fn.args
@@ -83,7 +84,7 @@ def _bound(fn: object) -> Iterator[Any]:
         yield fn.__self__
     elif isinstance(fn, FunctionType):
         for each in (*_closed_over(fn), *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
-            if not isinstance(each, list | set | FunctionType):
+            if type(each) is dict or not isinstance(each, _SHARED):
                 yield each
 
 

@@ -19,6 +19,7 @@ from remit.engine.declared.place import flow_of
 from remit.engine.turn.apart import busy, calling_task
 
 BUSY_SECONDS = 1.0  # a flow that turns in the loop for longer polls; a thread that came to no call waits otherwise
+WAKING_SECONDS = 0.02  # in which a thread that waits for another one may be on its way
 GIVING_UP_SECONDS = 5.0  # for which a body that was cancelled may clean up
 _LOOKS_BLIND = 64  # where a loop does not show what is ready in it
 _LOOKS_BUSY = 256  # turns of the loop that it has in that second: others may hold the loop meanwhile
@@ -109,7 +110,7 @@ class Rest:
         if self._is_giving_up() and seconds < GIVING_UP_SECONDS:
             return "elsewhere"
         if self.threads and seconds < BUSY_SECONDS:
-            self.threads &= busy(self.threads)
+            self.threads &= busy(self.threads, is_waiting_busy=seconds < WAKING_SECONDS)
             return "elsewhere" if self.threads else "at rest"
         return "at rest"
 
