@@ -333,24 +333,6 @@ class Scan:
 AS_ARGUMENT = ("argument", "in part")
 
 
-def fetched_by(how: str, run: remit.Run, fetch: Any, number: int) -> Any:
-    """A step for this invoice, however the function knows of which."""
-    invoice = Invoice(number)
-
-    async def inside() -> int:
-        return invoice.number
-
-    async def by_default(invoice: Invoice = invoice) -> int:
-        return invoice.number
-
-    ways: dict[str, Any] = {"method": invoice.fetch, "closure": inside, "default": by_default}
-    return (
-        run.step(fetch, Scan(number, object()) if how == "in part" else number)
-        if how in AS_ARGUMENT
-        else run.step(ways[how])
-    )
-
-
 @pytest.mark.parametrize("how", [*AS_ARGUMENT, "method", "closure", "default"])
 @pytest.mark.parametrize("width", [2, 4])
 async def test_another_number_of_workers_is_given_nothing_of_what_others_did(width: int, how: str, storage: Storage):
@@ -376,9 +358,24 @@ async def test_another_number_of_workers_is_given_nothing_of_what_others_did(wid
     async def flow(run: remit.Run) -> None:
         orders = list(range(8))
 
+        async def fetched(run: remit.Run, number: int) -> int:
+            """By a step for this invoice, however its function knows of which."""
+            invoice = Invoice(number)
+
+            async def inside() -> int:
+                return invoice.number
+
+            async def by_default(invoice: Invoice = invoice) -> int:
+                return invoice.number
+
+            ways: dict[str, Any] = {"method": invoice.fetch, "closure": inside, "default": by_default}
+            given = Scan(number, object()) if how == "in part" else number
+            got: int = await (run.step(fetch, given) if how in AS_ARGUMENT else run.step(ways[how]))
+            return got
+
         async def worker(run: remit.Run) -> None:
             while orders:
-                order = await fetched_by(how, run, fetch, orders.pop(0))
+                order = await fetched(run, orders.pop(0))
                 await run.effect(pay, order)
                 await run.step(note, order)
 

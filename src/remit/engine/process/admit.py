@@ -92,7 +92,7 @@ async def open_run(host: Host, flow: Flow[Any], order: Order, *, is_held: bool) 
         )
         try:
             host.clock.check_opens(at + span)
-            check_may_open(authority, opened, now=host.clock.latest())
+            check_may_open(authority, opened, now=at)  # of its time the run itself is told
         except Refused:
             if (await look(host)).version != authority.version:
                 continue

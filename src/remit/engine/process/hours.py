@@ -18,6 +18,7 @@ from remit.authority.moments import dated
 from remit.clock import Clock, elapsed_us, up_us
 from remit.errors import ClockJumped
 
+AGREE_US = 1_000_000  # clocks that part by no more say the same
 JUMP_US = 600_000_000  # this far ahead of the store's clock, a clock of this machine's is not believed
 
 
@@ -62,8 +63,9 @@ class Hours:
         return earliest if latest - earliest > JUMP_US else max(earliest, latest - span // 2)
 
     def check_opens(self, until: int) -> None:
-        """Raises ClockJumped `clock.apart` where a run whose window ends then would be over by the latest time."""
-        if self.latest() > until:
+        """Raises ClockJumped `clock.apart` where a run whose window ends then would be over by one clock alone."""
+        earliest, latest = self.earliest(), self.latest()
+        if earliest <= until < latest and latest - earliest > AGREE_US:
             said = ", ".join([f"{name} says {dated(at)}" for name, at, _ in self._told(0) if at])
             raise ClockJumped(
                 f"The run would be over before it began: {said}; nothing was done.",

@@ -32,6 +32,7 @@ from remit.engine.runs.waiting import Stop, in_its_own_task
 from remit.engine.runs.watch import has_written_last, is_parked, until_free
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import MISFITS, is_closing
+from remit.engine.turn.given import within_flow
 from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn
@@ -124,7 +125,7 @@ async def _hold_and_run(host: Host, taker: Taker, flow: Flow[Any], taken: Taken,
             stop.ends(partial(attempt.halt, Again()))
             if stop.was_called:  # before it began
                 raise asyncio.CancelledError
-            turn = Turn(host, flow.terms, attempt)
+            turn = Turn(host, flow.terms, attempt, within_flow(flow.fn))
             host.to_tell[run_key] = partial(notice, turn)
             try:
                 told = await begin(turn, is_new=taken.is_new) or await _run_flow(turn, flow, stop)

@@ -26,6 +26,7 @@ from remit.engine.runs.run import Run
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.due import check_heard, until_due
+from remit.engine.turn.given import within_flow
 from remit.engine.turn.halt import Again, Halt, Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -175,7 +176,7 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     nothing_held = Lease(row.run_key, row.epoch, 0, loop, lambda: None, lambda _: None, post_head)
     host = replace(host, store=reading(host.store))
     attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow), post_head=post_head)
-    turn = Turn(host, flow.terms, attempt)
+    turn = Turn(host, flow.terms, attempt, within_flow(flow.fn))
     settled = await _settle(host, attempt)
     fit = await _fit(turn, flow, view)
     waits, wishes = _waits(attempt), tuple(filter(None, attempt.come.values()))

@@ -116,7 +116,7 @@ class Run:
         """
         step = step_of(fn)
         name = self._take(step.name, step.body.told)
-        told = told_of(fn, args, kwargs)
+        told = told_of(fn, args, kwargs, self._turn.within)
         return self._made(name, perform(self._attempt, step, name, (args, kwargs), told, self._turn.host.threads))
 
     def effect(self, fn: Effect[T], request: Any, /, *, rests_on: Collection[str] = ()) -> Coroutine[Any, Any, T]:

@@ -41,9 +41,17 @@ _SHARED = (list, set, dict, deque, FunctionType)
 _AS_TEXT = (PurePath, Fraction, IPv4Address, IPv6Address, range)  # values whose text says what they are
 
 
-def told_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """What this call of a step is given, also by a function that was made for it: a method, a partial, a lambda."""
-    told = [_told(each) for each in (*(() if isinstance(fn, Step) else _bound(fn)), *args)]
+def within_flow(fn: Callable[..., Any]) -> str:
+    """How the names of functions begin that this flow makes."""
+    return f"{getattr(fn, '__qualname__', '')}.<locals>."
+
+
+def told_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], within: str) -> bytes:
+    """What this call of a step is given, also by a function that was made for it: a method, or one of the flow's own.
+
+    within: how the names of those begin. What a function closes over that was there before is part of the code.
+    """
+    told = [_told(each) for each in (*(() if isinstance(fn, Step) else _bound(fn, within)), *args)]
     told += [_told(name) + _told(kwargs[name]) for name in sorted(kwargs)]
     return b"\n".join(told)
 
@@ -74,15 +82,15 @@ def _refuse(attempt: Attempt, name: str) -> None:
     attempt.lost(DefinitionIncompatible((name,), (), done=done, is_given_else=True))
 
 
-def _bound(fn: object) -> Iterator[Any]:
+def _bound(fn: object, within: str) -> Iterator[Any]:
     """What a function brings along that was made where it is called, but for what branches share, or count in."""
     if isinstance(fn, partial):
-        yield from _bound(fn.func)
+        yield from _bound(fn.func, within)
         yield from fn.args
         yield fn.keywords
     elif isinstance(fn, MethodType):
         yield fn.__self__
-    elif isinstance(fn, FunctionType):
+    elif isinstance(fn, FunctionType) and fn.__qualname__.startswith(within):
         for each in (*_closed_over(fn), *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
             if type(each) is dict or not isinstance(each, _SHARED):
                 yield each

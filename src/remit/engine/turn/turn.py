@@ -31,7 +31,7 @@ class BusinessOf:
 class Turn:
     """One attempt at a run in a process, whatever makes its calls.
 
-    terms: of the code that makes them.
+    terms: of the code that makes them. within: how the names of functions begin that the flow makes.
     stated: the evidence that the flow stated in this turn.
     fetchers: how evidence is taken again, by the call that stated it. unreadable: what was
     raised where that failed, likewise.
@@ -48,6 +48,7 @@ class Turn:
     host: Host
     terms: Terms
     attempt: Attempt
+    within: str = ""
     fetchers: dict[str, Callable[..., Any]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     stated: Stated = field(default_factory=Stated)
