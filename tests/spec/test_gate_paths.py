@@ -51,6 +51,8 @@ PLACES: dict[str, dict[str, str]] = {
         "engine/boundary/evidence.py _fetched": "a step's, which takes evidence again",
         "engine/boundary/evidence.py take": "the same, looked at when the evidence is stated",
         "engine/declared/flow.py Step.__call__": "a step's",
+        "engine/runs/claim_and_run.py _hold_and_run": "a flow's, looked at for its name",
+        "engine/runs/rehearsal.py rehearse_to": "the same",
         "engine/runs/invoke.py call_flow": "a flow's",
         "engine/runs/invoke.py call_flow.plain": "a plain flow's, in its thread",
         "faces/cli/compared.py declared": "looked at for the names of what its module has; it is not called",
