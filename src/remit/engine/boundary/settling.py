@@ -149,7 +149,7 @@ def is_early(host: Host, run: RunView, view: EffectView, told: Resolved) -> bool
     """Whether they say that it did not happen, and said so before its call came back, as far as this process knows."""
     if run.is_early(told):
         return True
-    return told.fact.state == "did_not_happen" and told.at <= host.lock.returned.get(view.intended.key, -1)
+    return told.fact.state == "did_not_happen" and told.at < host.lock.returned.get(view.intended.key, -1)
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:
