@@ -17,6 +17,7 @@ import pytest
 import remit
 from remit.faces.next_step import doubt_step, next_step
 from tests.spec.conftest import Storage
+from tests.support.clock import MovedClock
 from tests.support.office import ROOT
 from tests.support.process import process
 from tests.support.till import Order, Receipt, Till, find_out, paying
@@ -113,6 +114,30 @@ async def test_who_looked_since_the_call_came_back_says_it_anew_in_whatever_proc
         await slow.finish(rt)
         assert (await rt.run(slow.flow, id="r")).code == "effect.told_early"
         await say_elsewhere(database)
+        assert (await rt.run(slow.flow, id="r")).value == [100]
+    assert slow.till.times == [1]
+
+
+@pytest.mark.parametrize("behind", [timedelta(0), timedelta(minutes=9)], ids=["stands still", "is behind"])
+async def test_it_is_said_anew_by_whoever_has_a_clock_that(behind: timedelta, database: Storage, slow: Slow):
+    # proves: FX-9
+    slow.pays, clock, desk = False, MovedClock(), MovedClock()
+    desk.move(-behind)
+
+    async def say() -> None:
+        with elsewhere():
+            async with database.open(clock=desk) as other:
+                await find_out(other, "r", "did_not_happen", by=ANN)
+
+    async with database.open(clock=clock) as rt:
+        assert (await rt.run(slow.flow, id="r")).code == "effect.at_work"
+        await say()
+        assert (await rt.run(slow.flow, id="r")).code == "effect.at_work"
+        await slow.finish(rt)
+        for _ in range(2):
+            assert (await rt.run(slow.flow, id="r")).status == "in_doubt"
+        assert slow.till.times == []
+        await say()
         assert (await rt.run(slow.flow, id="r")).value == [100]
     assert slow.till.times == [1]
 

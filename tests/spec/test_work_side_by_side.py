@@ -698,3 +698,13 @@ async def test_evidence_of_the_same_value_is_not_found_again_for_an_older_date(i
             await whole(storage, flow)
     else:
         assert await whole(storage, flow) == "booked"
+
+
+def test_a_turn_that_is_gone_keeps_no_loop_looking_for_it():  # proves: RUN-8
+    class Gone: ...
+
+    kept = Gone()
+    of_a_turn = rest.Rest(kept)
+    assert of_a_turn.see(frozenset({None, kept}), 0.0) == "at work"
+    del kept
+    assert of_a_turn.see(frozenset({None}), 0.0) == "at rest"  # what is ready there is of no flow

@@ -74,6 +74,7 @@ BODIES: dict[str, dict[str, str]] = {
     "RunParked": {
         "calls": "list of text = []",
         "code": "text",
+        "early": "list of text = []",
         "waits_for": "one of approval|doubt|evidence|gate|repair",
     },
     "RunEnded": {

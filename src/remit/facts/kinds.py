@@ -50,7 +50,7 @@ class AttemptStarted(Fact, frozen=True, kw_only=True):
 class StepDone(Fact, frozen=True, kw_only=True):
     """A step returned; the value is its outcome."""
 
-    given: str = ""  # digest of what it was called with, where other calls stood beside it
+    given: str = ""  # digest of what it was called with
     took: Integer  # microseconds
 
 
@@ -181,6 +181,7 @@ class RunParked(Fact, frozen=True, kw_only=True):
 
     calls: list[str] = []  # failed calls that run again at the next attempt
     code: str  # error code of what stopped it
+    early: list[str] = []  # hashes of posted words that a call did not happen which had not returned by then
     waits_for: WaitsFor
 
 

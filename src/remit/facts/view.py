@@ -15,8 +15,6 @@ from remit.facts.calls import Resolved
 from remit.facts.chain import Journal, Read, tampered
 from remit.facts.entry import Identity
 from remit.facts.kinds import (
-    AT_WORK,
-    TOLD_EARLY,
     ApprovalUsed,
     AttemptStarted,
     EffectIntended,
@@ -94,7 +92,7 @@ class RunView:
     reach: Reach = field(default_factory=Reach)  # as it was when the journal was read
     post_seq: int = 0  # entries of lane post that are folded in
     last_value: bytes | None = None  # of RunParked or RunEnded
-    at_work_until: int = 0  # up to when a call was at work whose run had parked: microseconds UTC
+    early: set[str] = field(default_factory=set)  # words that a call did not happen, said before it had returned
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
     def note_dead(self, fact: AttemptStarted, at: int) -> None:
@@ -103,8 +101,8 @@ class RunView:
             self.dead.setdefault(worker, Death(at, fact.host, fact.up))
 
     def is_early(self, told: Resolved) -> bool:
-        """Whether it says that a call did not happen which was at work then: it might have, since they looked."""
-        return told.fact.state == "did_not_happen" and told.at <= self.at_work_until
+        """Whether it is known of it that the call was at work when it was said: it may have done it since."""
+        return told.item in self.early
 
     def worker_of(self, epoch: int) -> str | None:
         """Who took the attempt of this epoch."""
@@ -235,8 +233,7 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:
     """Forget the failed calls that run again; a failure that the flow caught stays recorded."""
     view.parked, view.last_value, view.again = fact, entry.value, (*view.again, *fact.calls)
-    if fact.code in (AT_WORK, TOLD_EARLY):
-        view.at_work_until = entry.header.at
+    view.early.update(fact.early)
     for name in fact.calls:
         call = view.calls.pop(name, None)
         if call is None or not call.may_run_again:

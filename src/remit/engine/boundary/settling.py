@@ -19,6 +19,7 @@ from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
 from remit.engine.process.standing import check_not_behind, look
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.outlived import was_said_early
 from remit.engine.turn.posts import read_post
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -147,9 +148,7 @@ def word_on(host: Host, attempt: Attempt, view: EffectView) -> Resolved | None:
 
 def is_early(host: Host, run: RunView, view: EffectView, told: Resolved) -> bool:
     """Whether they say that it did not happen, and said so before its call came back, as far as this process knows."""
-    if run.is_early(told):
-        return True
-    return told.fact.state == "did_not_happen" and told.at < host.lock.returned.get(view.intended.key, -1)
+    return run.is_early(told) or was_said_early(host.lock, view, told)
 
 
 def released(view: EffectView) -> tuple[Mark, ...]:

@@ -24,7 +24,7 @@ from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import failed_behind, to_run_again
 from remit.engine.turn.closing import MISFITS
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
-from remit.engine.turn.outlived import doubt_of
+from remit.engine.turn.outlived import doubt_of, early_words
 from remit.engine.turn.posts import cancelled, notice
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -132,8 +132,9 @@ async def _park(attempt: Attempt, halt: Parked) -> Outcome | Again:
     view, words = attempt.view, detail(halt.words)
     outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.waits_for)
     is_news = view.parked is None or (view.parked.waits_for, view.parked.code) != (halt.waits_for, halt.code)
-    if attempt.has_news or is_news or view.last_value != words:
-        fact = RunParked(code=halt.code, waits_for=halt.waits_for)
+    early = early_words(attempt)
+    if attempt.has_news or is_news or early or view.last_value != words:
+        fact = RunParked(code=halt.code, early=early, waits_for=halt.waits_for)
         try:
             await attempt.end(fact, words)
         except Moved:
@@ -185,7 +186,9 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> O
     before = view.parked
     is_news = before is None or (before.waits_for, before.code, view.last_value) != (waits_for, why.code, words)
     if attempt.has_news or is_news:  # a word that it took up left the run running
-        return await _park_unless_cancelled(turn, RunParked(code=why.code, waits_for=waits_for), words)
+        return await _park_unless_cancelled(
+            turn, RunParked(code=why.code, early=early_words(attempt), waits_for=waits_for), words
+        )
     return None
 
 
@@ -209,7 +212,7 @@ async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcom
     if isinstance(error, StepError):
         error.hint = _what_next(attempt, exc, error, calls)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
-    fact = RunParked(calls=calls, code=error.code, waits_for=waits_for)
+    fact = RunParked(calls=calls, code=error.code, early=early_words(attempt), waits_for=waits_for)
     return await _park_unless_cancelled(turn, fact, detail(error.message)) or error
 
 

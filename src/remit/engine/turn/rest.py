@@ -95,7 +95,7 @@ class Rest:
         ready = _ready(loop)
         if ready is None:
             return not self.is_over and self._looks < _LOOKS_BLIND
-        return self._of() in ready or self._is_giving_up()
+        return self._has(ready) or self._is_giving_up()
 
     def see(self, ready: Ready | None, now: float) -> Seen:
         """Look at it, in a turn of the loop. ready: None where the loop does not show it."""
@@ -104,7 +104,7 @@ class Rest:
         if ready is None:
             is_at_work = self._looks < _LOOKS_BLIND
         else:
-            is_at_work = self._of() in ready and (seconds < BUSY_SECONDS or self._looks < _LOOKS_BUSY)
+            is_at_work = self._has(ready) and (seconds < BUSY_SECONDS or self._looks < _LOOKS_BUSY)
         if is_at_work:
             return "at work"
         if self._is_giving_up() and seconds < GIVING_UP_SECONDS:
@@ -124,6 +124,10 @@ class Rest:
                 future.set_result(None)
         for go_on in self.then:
             go_on()
+
+    def _has(self, ready: Ready) -> bool:
+        of = self._of()  # gone with its turn; what is of no flow is ready as None
+        return of is not None and of in ready
 
     def _is_giving_up(self) -> bool:
         """Whether a cancellation came to a call that did not raise it yet: the body that it waits for has to end."""
