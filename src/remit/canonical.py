@@ -36,6 +36,7 @@ class Form(Generic[T]):
         names = [f.encode_name for f in msgspec.structs.fields(type_)]
         assert names == sorted(names), f"fields of {type_.__name__} must stand in code-point order"
         self._decode = msgspec.json.Decoder(type_).decode
+        self.read_own = self._decode  # what this process wrote a moment ago need not be written again to compare
 
     def read(self, data: bytes) -> T:
         """The struct that `data` says. Raises Malformed, whatever the bytes are."""
@@ -46,10 +47,6 @@ class Form(Generic[T]):
         except (msgspec.MsgspecError, UnicodeError, RecursionError, OverflowError) as exc:
             raise Malformed(ascii(str(exc))[1:-1]) from None  # it quotes the bytes, and may end in a log
         raise Malformed("the bytes are not in canonical form")
-
-    def read_own(self, data: bytes) -> T:
-        """The same of bytes that this process wrote a moment ago, and so need not be written again to compare."""
-        return self._decode(data)
 
     def write(self, value: T) -> bytes:
         """The canonical bytes of `value`. An integer over INTEGER_MAX is a programmer's mistake."""

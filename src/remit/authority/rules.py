@@ -238,15 +238,15 @@ def _amount_at(request: object, field: str) -> int | None:
 
 def _currency_at(request: object, field: str) -> str:
     """The currency stated beside the amount, or else in what holds it, outward; "" where none is stated."""
-    holders: list[dict[str, Any]] = []
+    stated: object = ""
     value = request
     for name in field.split("."):
         if not isinstance(value, dict):
             break
-        holders.append(value)
+        nearer = value.get(CURRENCY_FIELD)
+        if nearer is not None and nearer != "":
+            stated = nearer
         value = value.get(name)
-    for holder in reversed(holders):
-        stated = holder.get(CURRENCY_FIELD)
-        if stated is not None and stated != "":
-            return stated if isinstance(stated, str) and is_currency(stated) else CURRENCY_UNCLEAR
-    return ""
+    if isinstance(stated, str) and (stated == "" or is_currency(stated)):
+        return stated
+    return CURRENCY_UNCLEAR

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from remit.canonical import Form
 from remit.facts.judgement import Need
 from remit.facts.kinds import (
@@ -35,8 +37,7 @@ class Terms:
     needs: list[Need]
 
 
-@dataclass(slots=True)
-class EffectView:
+class EffectView(msgspec.Struct, gc=False):
     """One call of an effect. Until its call returned, `in_doubt` is what a reader of the journal must call it.
 
     What is sent again while it is in doubt is one call of several sendings, and each of them may still land. So what

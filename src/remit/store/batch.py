@@ -279,7 +279,7 @@ class GroupCommit:
                         left.future.set_result(StoreUnavailable(_ENDED))
                 raise
             if not isinstance(done, BaseException):
-                self._count(*done)
+                self._count([done[0]], [done[1]])
                 self._counters.commits += 1
             if not waiting.future.done():
                 waiting.future.set_result(done)
@@ -313,8 +313,8 @@ class GroupCommit:
 
     def _answer(self, batch: _Batch, answers: Answers) -> None:
         self._counters.commits += 1
+        self._count([waiting.unit for waiting in batch.units], answers.lost)
         for waiting, lost in zip(batch.units, answers.lost, strict=True):
-            self._count(waiting.unit, lost)
             waiting.told = lost or "written"
             for future in waiting.futures:
                 if not future.done():  # its task may have been cancelled; what it wrote stays written
@@ -325,12 +325,11 @@ class GroupCommit:
             if not opened.done():
                 opened.set_result(row)
 
-    def _count(self, unit: Unit, lost: Loss | None) -> None:
-        self._counters.units += 1
-        if lost is None:
-            self._counters.entries += len(unit.entries)
-        else:
-            self._counters.lost += 1
+    def _count(self, units: Sequence[Unit], losses: Sequence[Loss | None]) -> None:
+        written = [len(unit.entries) for unit, lost in zip(units, losses, strict=True) if lost is None]
+        self._counters.units += len(units)
+        self._counters.entries += sum(written)
+        self._counters.lost += len(units) - len(written)
 
 
 _ENDED = "Nothing was written: the loop ended before it began."

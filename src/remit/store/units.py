@@ -15,6 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+import msgspec
+
 from remit.facts.entry import Entry, Lane
 from remit.store.marks import Condition, Fence, Ground, Mark
 from remit.store.rows import RunRow
@@ -63,8 +65,7 @@ class Overlay:
     tell: Callable[[Ended], Unit] | None = None
 
 
-@dataclass(slots=True)
-class Unit:
+class Unit(msgspec.Struct):
     """Entries of one run and lane that are written together, and what must still be true of its row.
 
     epoch: of the lease that must still hold; None for lane post and for journals of Remit's own,

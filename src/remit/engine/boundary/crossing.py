@@ -72,8 +72,11 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
     while moves < MOVES_MAX:
         since = attempt.parking.wakes
         try:
-            async with turn.one_judged:
+            await turn.one_judged.acquire()
+            try:
                 passed = await _judge_once(turn, wish, write or _commit)
+            finally:
+                turn.one_judged.release()
         except Moved as moved:
             moves += 1
             wish.is_committed = False  # nothing was written: who gave it up meanwhile is heard now
@@ -112,7 +115,7 @@ async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided 
 
 def _check_readable(turn: Turn, wish: Wish) -> None:
     """That the function would be given what is judged. Raises AttemptClosed: its type reads it as another value."""
-    if wish.effect is not None:
+    if wish.effect is not None and wish.effect.request_codec.is_typed:
         try:
             wish.effect.request_codec.read_exactly(wish.data, where=f"the request of {wish.name}")
         except ValueUnreadable as exc:
@@ -128,7 +131,7 @@ async def _gather(turn: Turn, wish: Wish) -> Question:
     while True:
         await take_again(turn, wish)
         question = await question_of(turn, wish)
-        if writer.alone is None:
+        if not writer.alone:
             return question
         await writer.until_free()
 

@@ -32,6 +32,7 @@ from remit.engine.declared.sink import REQUEST_BYTES_MAX, Effect
 from remit.engine.process.outcome import detail_of
 from remit.engine.process.salt import draw_salt
 from remit.engine.turn.answers import is_trouble
+from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, until_done
 from remit.engine.turn.due import until_due
 from remit.engine.turn.halt import Parked
@@ -120,23 +121,22 @@ def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: RestsOn, vie
 def _begin(turn: Turn, wish: Wish, go: Go, awaited: asyncio.Future[None] | None = None) -> asyncio.Task[Any]:
     """awaited: done when the task is."""
     task = asyncio.create_task(go(turn, wish), name=f"remit-effect-{wish.name}")
-    in_flight = turn.attempt.in_flight
-
-    def heard(over: asyncio.Task[Any]) -> None:
-        in_flight.pop(over, None)
-        if awaited is not None and not awaited.done():
-            awaited.set_result(None)
-        # Where nobody waits for it any more, what became of it stands in the journal all the same; but for a fault.
-        error = None if over.cancelled() else over.exception()
-        if error is not None and is_trouble(error):
-            turn.attempt.close(error)
-        if wish.is_let_go and isinstance(error, Exception) and not isinstance(error, RemitError):
-            what = "%s of run %a, which its flow let go of, raised %s: %s"
-            _log.error(what, wish.name, turn.attempt.run_id, type_name(error), text_of(error), exc_info=error)
-
-    in_flight[task] = wish
-    task.add_done_callback(heard)
+    turn.attempt.in_flight[task] = wish
+    task.add_done_callback(partial(_heard, turn.attempt, wish, awaited))
     return task
+
+
+def _heard(attempt: Attempt, wish: Wish, awaited: asyncio.Future[None] | None, over: asyncio.Task[Any]) -> None:
+    attempt.in_flight.pop(over, None)
+    if awaited is not None and not awaited.done():
+        awaited.set_result(None)
+    # Where nobody waits for it any more, what became of it stands in the journal all the same; but for a fault.
+    error = None if over.cancelled() else over.exception()
+    if error is not None and is_trouble(error):
+        attempt.close(error)
+    if wish.is_let_go and isinstance(error, Exception) and not isinstance(error, RemitError):
+        what = "%s of run %a, which its flow let go of, raised %s: %s"
+        _log.error(what, wish.name, attempt.run_id, type_name(error), text_of(error), exc_info=error)
 
 
 async def _go_when_replayed(turn: Turn, wish: Wish) -> Any:

@@ -11,7 +11,7 @@ refreshed, another one is for the gate to judge. A fetcher that fails is a no.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from remit.authority.durations import MICROSECOND
 from remit.authority.moments import microseconds_of
 from remit.authority.named import takes
-from remit.authority.rules import evidence_until
+from remit.authority.rules import Rules, evidence_until
 from remit.canonical import INTEGER_MAX
 from remit.engine.boundary.heard import heard
 from remit.engine.declared.flow import Step
@@ -97,11 +97,17 @@ def view_of(turn: Turn, wish: Wish, name: str) -> EvidenceView | None:
     return None if stated is None else turn.attempt.boundary.evidence[stated]
 
 
+def names_of(rules: Rules, wish: Wish) -> Sequence[str]:
+    """Names of the evidence that a call rests on, in order: what is demanded, and what it names itself."""
+    demanded, named = rules.evidence, wish.rests_on.names
+    return sorted({*demanded, *named}) if demanded or named else ()
+
+
 async def take_again(turn: Turn, wish: Wish) -> None:
     """Refresh what this crossing rests on. Not within the attempt that took it, while its time is not over."""
     attempt = turn.attempt
     rules = turn.rules(wish.declared)
-    for name in sorted({*rules.evidence, *wish.rests_on.names}):
+    for name in names_of(rules, wish):
         view = view_of(turn, wish, name)
         fetcher = turn.fetchers.get(view.call) if view is not None else None
         if view is None or fetcher is None:

@@ -20,7 +20,7 @@ from remit.authority.directory import Authority
 from remit.authority.rule import Use
 from remit.authority.rules import Demand, Rules
 from remit.canonical import encode
-from remit.engine.boundary.evidence import view_of
+from remit.engine.boundary.evidence import names_of, view_of
 from remit.engine.boundary.heard import heard
 from remit.engine.boundary.shared import shared
 from remit.engine.turn.step import type_name
@@ -41,7 +41,7 @@ _KEY_TAG = b"remit/key/1\n"
 
 def resume_question(turn: Turn) -> Question:
     """What is asked before a run goes on, whatever it will do."""
-    return _frame(turn, turn.host.standing.authority)
+    return Question(**_frame(turn, turn.host.standing.authority))
 
 
 async def question_of(turn: Turn, wish: Wish) -> Question:
@@ -59,8 +59,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
     business, ceilings = await shared(turn, wish, rules, began)
     # From here on nothing is awaited: time, doubts, evidence and answer are of one moment, the one of the verdict.
     own, ask = boundary.effects.get(wish.name), boundary.last_ask_of(wish.name)
-    names = sorted({*rules.evidence, *wish.rests_on.names})
-    evidence = [_basis(turn, wish, name) for name in names]
+    evidence = [_basis(turn, wish, name) for name in names_of(rules, wish)]
     bound = _bound(turn, wish, needs, evidence, is_asked=bool(needs or unanswered))
     crossing = Crossing(
         bound=bound,
@@ -71,8 +70,8 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         own=_own(wish, own),
         rival=business.rival,
     )
-    question = msgspec.structs.replace(
-        _frame(turn, authority),
+    question = Question(
+        **_frame(turn, authority),
         answer=None if ask is None else _answer(authority, boundary, wish, bound, own, _immaterial(needs, rules)),
         ceilings=ceilings,
         doubts=[name for name in _doubts_before(boundary, wish) if name not in turn.attempt.under_way],
@@ -119,27 +118,28 @@ def conditions_of(
     return Conditions(fence=standing.fence, post_head=attempt.post_head, marks=marks, until=until)
 
 
-def _frame(turn: Turn, authority: Authority) -> Question:
+def _frame(turn: Turn, authority: Authority) -> dict[str, Any]:
+    """What every question says, whatever it is about."""
     attempt = turn.attempt
     opened, writer = attempt.view.opened, attempt.writer
     pinned = turn.pinned_digest
     head, seq = writer.place
-    return Question(
-        authority=authority.version,
-        behalf=None if opened.behalf is None else authority.who(opened.behalf),
-        cancelled=attempt.boundary.cancel is not None,
-        executor=authority.who(opened.by),
-        head=head,
-        now=writer.now(),
-        post=attempt.post_seq,
-        pinned_contract=pinned if pinned != turn.terms.digest else "",
-        pinned_policy=opened.policy if opened.policy != authority.policy_digest else "",
-        regressed=writer.wall() + REGRESSED_US < writer.last_at,
-        resume=turn.resume,
-        risk=turn.risk,
-        seq=seq,
-        window_end=turn.window_end,
-    )
+    return {
+        "authority": authority.version,
+        "behalf": None if opened.behalf is None else authority.who(opened.behalf),
+        "cancelled": attempt.boundary.cancel is not None,
+        "executor": authority.who(opened.by),
+        "head": head,
+        "now": writer.now(),
+        "post": attempt.post_seq,
+        "pinned_contract": pinned if pinned != turn.terms.digest else "",
+        "pinned_policy": opened.policy if opened.policy != authority.policy_digest else "",
+        "regressed": writer.wall() + REGRESSED_US < writer.last_at,
+        "resume": turn.resume,
+        "risk": turn.risk,
+        "seq": seq,
+        "window_end": turn.window_end,
+    }
 
 
 async def _needs(turn: Turn, wish: Wish, demands: Sequence[Demand]) -> tuple[list[Need], str]:

@@ -47,11 +47,15 @@ async def shared(turn: Turn, wish: Wish, rules: Rules, between: tuple[int, int])
     """
     business = await _business(turn, wish, wish.effect) if wish.effect and wish.effect.business_key else Business()
     own = turn.attempt.boundary.effects.get(wish.name)
-    limits = [
-        await _limit(turn, wish, cap, own, at)
-        for cap in rules.ceilings
-        for at in ruling.times_of(cap.pin.per, *between)
-    ]
+    limits = []
+    for cap in rules.ceilings:
+        for at in ruling.times_of(cap.pin.per, *between):
+            scope = ruling.scope_of(wish.declared, cap.pin, at)
+            if cap.pin.per == "run":
+                limits.append(_limit_of_run(turn, wish, cap, scope))
+            else:
+                used = 0 if cap.pin.per == "effect" else await _used(turn, scope, own)
+                limits.append(ruling.limit_of(scope, cap.source, cap.pin, wish.request, used))
     return business, limits
 
 
@@ -120,21 +124,21 @@ def business_digest(effect: Outward[Any], request: Any) -> str:
     return sha256(_BUSINESS_TAG + encode([effect.name, str(value)])).hexdigest()
 
 
-async def _limit(turn: Turn, wish: Wish, cap: Cap, own: EffectView | None, now: int) -> Limit:
-    """now: microseconds UTC, in the day and month that are asked for."""
-    scope = ruling.scope_of(wish.declared, cap.pin, now)
-    used, uncounted = 0, ""
-    if cap.pin.per == "run":
-        used, uncounted = _used_before(turn, wish, cap, scope)
-        used += turn.attempt.boundary.reserved(scope, without=wish.name)
-    elif cap.pin.per != "effect":
-        used = await turn.host.store.read_used(turn.host.tenant, scope)
-        if own is not None and own.settled is None:
-            used -= sum(taken.amount for taken in own.reserved if taken.scope == scope)
-        given_back = [mark for mark in turn.attempt.writer.given_back if isinstance(mark, Unreserve)]
-        used -= sum(mark.amount for mark in given_back if mark.scope == scope)
+def _limit_of_run(turn: Turn, wish: Wish, cap: Cap, scope: str) -> Limit:
+    """A ceiling over the run, which counts what its own effects took."""
+    used, uncounted = _used_before(turn, wish, cap, scope)
+    used += turn.attempt.boundary.reserved(scope, without=wish.name)
     limit = ruling.limit_of(scope, cap.source, cap.pin, wish.request, used)
     return msgspec.structs.replace(limit, uncounted=uncounted) if uncounted else limit
+
+
+async def _used(turn: Turn, scope: str, own: EffectView | None) -> int:
+    """What all runs took of a ceiling that they share, but for this very call. own: the call, where it was intended."""
+    used = await turn.host.store.read_used(turn.host.tenant, scope)
+    if own is not None and own.settled is None:
+        used -= sum(taken.amount for taken in own.reserved if taken.scope == scope)
+    given_back = [mark for mark in turn.attempt.writer.given_back if isinstance(mark, Unreserve)]
+    return used - sum(mark.amount for mark in given_back if mark.scope == scope)
 
 
 def _used_before(turn: Turn, wish: Wish, cap: Cap, scope: str) -> tuple[int, str]:

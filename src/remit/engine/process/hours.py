@@ -42,10 +42,13 @@ class Hours:
 
     def latest(self) -> int:
         """The time that expires things."""
-        now, furthest = self._clock.now(), self._furthest
+        now = self._clock.now()
         if self._high > now:
             now = self._high
-        return now if furthest is None else max(now, elapsed_us() + furthest)
+        if self._furthest is None:
+            return now
+        carried_on = elapsed_us() + self._furthest
+        return carried_on if carried_on > now else now
 
     def earliest(self) -> int:
         """A time that surely has come."""

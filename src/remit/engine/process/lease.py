@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from remit.clock import monotonic_ms
+from remit.clock import elapsed_us, monotonic_ms
 from remit.store.protocol import Renewer, Store
 from remit.store.rows import RunRow
 from remit.store.units import Renewal
@@ -47,7 +47,7 @@ class Lease:
     @property
     def is_good(self) -> bool:
         """Whether this process may still rely on holding the run."""
-        return monotonic_ms() < self.deadline_ms
+        return elapsed_us() < self.deadline_ms * 1_000
 
 
 class Keeper:

@@ -27,7 +27,6 @@ import stat
 import tempfile
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import count
@@ -55,11 +54,11 @@ class ProcessLock:
         _prune(folder)
         self.pid = os.getpid()
         self.workers: set[str] = set()  # of the runtimes that are open, or whose calls have not all returned
-        self.outstanding: Counter[str] = Counter()  # keys whose call has not returned, as often as is noted
+        self.outstanding: dict[str, int] = {}  # keys whose call has not returned, as often as is noted
         self.answered: dict[str, set[int]] = {}  # by key in doubt, attempts of which nothing may land any more
         self.returned: dict[str, int] = {}  # by key, when a call came back that nobody waited for: microseconds UTC
         self._outlived: dict[str, Callable[[], int]] = {}  # keys of such calls, until they come back; what tells time
-        self._sent: Counter[str] = Counter()  # the same, by the worker that calls
+        self._sent: dict[str, int] = {}  # the same, by the worker that calls
         self._leaving: set[str] = set()  # workers that retire with the last of their calls
         self._noting = threading.Lock()
         self.path = folder / f"{self.pid}-{secrets.token_hex(6)}.lock"
@@ -92,8 +91,8 @@ class ProcessLock:
         with self._noting:
             if worker not in self.workers or worker in self._leaving:
                 return None
-            self.outstanding[key] += 1
-            self._sent[worker] += 1
+            self.outstanding[key] = self.outstanding.get(key, 0) + 1
+            self._sent[worker] = self._sent.get(worker, 0) + 1
         return partial(self._returned, worker, key)
 
     def outlive(self, key: str, now: Callable[[], int]) -> None:
@@ -123,23 +122,27 @@ class ProcessLock:
     def retire(self, worker: str) -> None:
         """This worker begins nothing any more. It is dead once all that it sent has returned."""
         with self._noting:
-            if self._sent[worker]:
+            if worker in self._sent:
                 self._leaving.add(worker)
             else:
                 self.workers.discard(worker)
 
     def _returned(self, worker: str, key: str) -> None:
         with self._noting:
-            for noted, what in ((self.outstanding, key), (self._sent, worker)):
-                if left := noted[what] - 1:  # never away in between: others look without waiting
-                    noted[what] = left
-                else:
-                    del noted[what]
+            _less(self.outstanding, key)
+            _less(self._sent, worker)
             if key not in self.outstanding and key in self._outlived:
                 self.returned[key] = self._outlived.pop(key)()
-            if worker in self._leaving and not self._sent[worker]:
+            if worker in self._leaving and worker not in self._sent:
                 self._leaving.discard(worker)
                 self.workers.discard(worker)
+
+
+def _less(noted: dict[str, int], what: str) -> None:
+    if left := noted[what] - 1:  # never away in between: others look without waiting
+        noted[what] = left
+    else:
+        del noted[what]
 
 
 def enlist(started_at: int) -> WorkerRow:

@@ -256,7 +256,8 @@ class Run:
 
     def _rests_on(self, names: Collection[str]) -> RestsOn:
         """What is stated at this moment, in which the call is named. Raises DeclarationRefused `contract.evidence`."""
-        return RestsOn(several_names("evidence", "rests_on", names), self._turn.stated.count)
+        named = several_names("evidence", "rests_on", names) if names != () else ()
+        return RestsOn(named, self._turn.stated.count)
 
     def _made(self, name: str, call: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         self._attempt.unbegun.made(name, call)

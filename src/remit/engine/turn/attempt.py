@@ -368,7 +368,7 @@ class Attempt:
         """
         if of == "beginning":
             await unless_lost()
-        if self.writer.alone is not None:
+        if self.writer.alone:
             await self.writer.until_free()
         if self.closed_by is not None:
             if not (of == "answer" and isinstance(self.closed_by, MISFITS)):

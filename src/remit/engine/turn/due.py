@@ -64,6 +64,8 @@ def check_heard(attempt: Attempt, then: str) -> None:
         # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
         # is awaited; the next turn finds it recorded and goes another way.
         attempt.stop(Again())
+    if not (attempt.replay.unheard or attempt.given_up):
+        return
     unheard = unheard_of(attempt.view, attempt.replay.unheard)
     unheard += unheard_answers(attempt.boundary, attempt.given_up)
     if unheard:

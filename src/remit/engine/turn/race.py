@@ -115,6 +115,8 @@ async def unless_lost() -> None:
     What was written before the race's end it hears before, and what it does with that is not to be cut short.
     """
     mark = _racing_for.get()
+    if mark is None:
+        return
     while mark is not None:
         if mark.has_lost and mark.told is not None and not mark.told.done():
             await asyncio.wait([mark.told])

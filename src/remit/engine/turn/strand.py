@@ -139,8 +139,8 @@ def here() -> Strand | None:
     strand = _strand.get()
     if strand is None:
         return None
-    task = calling_task()
-    if strand._is_mine(task):
+    task, owner = calling_task(), strand.owner
+    if (isinstance(owner, ref) and owner() is task is not None) or strand._is_mine(task):
         return strand
     course = strand.course
     with _one_at_a_time:

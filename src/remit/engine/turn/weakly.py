@@ -7,18 +7,25 @@ of its process meanwhile, and looks at all that they hold. One that nobody holds
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec
-from weakref import WeakMethod
+from types import MethodType
+from typing import Generic, ParamSpec
+from weakref import ref
 
 P = ParamSpec("P")
 
 
+class _Weakly(Generic[P]):
+    __slots__ = ("_function", "_of")
+
+    def __init__(self, method: Callable[P, None]) -> None:
+        assert isinstance(method, MethodType), "somebody's method, who may be gone"
+        self._of, self._function = ref(method.__self__), method.__func__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> None:
+        if (living := self._of()) is not None:
+            self._function(living, *args, **kwargs)
+
+
 def weakly(method: Callable[P, None]) -> Callable[P, None]:
     """Call the method while whose it is lives, and nothing after that."""
-    known = WeakMethod(method)
-
-    def call(*args: P.args, **kwargs: P.kwargs) -> None:
-        if (living := known()) is not None:
-            living(*args, **kwargs)
-
-    return call
+    return _Weakly(method)

@@ -7,6 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import msgspec
+
 from remit.engine.declared.outward import Outward
 from remit.facts.judgement import Need
 
@@ -54,8 +56,7 @@ def _branch_of(call: str) -> str:
     return call[: call.rfind("/") + 1]
 
 
-@dataclass(slots=True)
-class Wish:
+class Wish(msgspec.Struct, eq=False):
     """What a flow wants at the boundary: an effect, or an answer to a question of its own.
 
     data: request bytes, from here on the only form of it. salt: by which its digests are comparable.

@@ -81,6 +81,7 @@ class JournalWriter:
         "_pen",
         "_riding",
         "_store",
+        "_until_free",
         "alone",
         "boundary",
         "given_back",
@@ -94,7 +95,8 @@ class JournalWriter:
         self._move: Move | None = None  # of the first append
         self._handed = 0  # units without conditions that the store was given and has not written yet
         self._all_written: asyncio.Future[None] | None = None  # done when there are none, for whoever waits for that
-        self.alone: asyncio.Event | None = None  # a unit with conditions is under way; set when it is over
+        self.alone = False  # a unit with conditions is under way
+        self._until_free: list[asyncio.Future[None]] = []  # of those who wait until it is over
         self.given_back: tuple[FreeKey | Unreserve, ...] = ()
         self.has_written = False
         self.last_at = last_at  # the latest time that an entry states, microseconds UTC
@@ -170,8 +172,17 @@ class JournalWriter:
 
     async def until_free(self) -> None:
         """Wait for a unit with conditions that is under way: until it is over, nobody knows where the chain ends."""
-        while self.alone is not None:
-            await self.alone.wait()
+        while self.alone:
+            over = asyncio.get_running_loop().create_future()
+            self._until_free.append(over)
+            await over
+
+    def _free(self) -> None:
+        self.alone = False
+        waiting, self._until_free = self._until_free, []
+        for over in waiting:
+            if not over.done():
+                over.set_result(None)
 
     async def append(self) -> None:
         """Write all that rides. The caller saw to it that no unit with conditions is under way. Raises as the store.
@@ -201,8 +212,8 @@ class JournalWriter:
         The caller saw to it that no other unit with conditions is under way, as for `append`.
         is_stoppable: whether somebody may cancel the caller, who goes on after that; where not, it costs no task.
         """
-        assert self.alone is None, "the caller saw to it"
-        self.alone = asyncio.Event()
+        assert not self.alone, "the caller saw to it"
+        self.alone = True
         riding, self._riding = self._riding, []
         pen, first_move, drafts = self._pen.copy(), self._move, [*riding, *drafts]
         try:
@@ -230,8 +241,7 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self.alone.set()
-            self.alone = None
+            self._free()
 
     def pretend(self, drafts: Sequence[Draft], conditions: Conditions) -> None:
         """Let the boundary hear of entries as if they were written. Only where nothing is."""
@@ -244,15 +254,14 @@ class JournalWriter:
         build: is given the connection and `seal`, and returns what `seal` gave for its drafts;
         awaited by a store whose connection is. Where anything fails nothing was written and the turn goes on.
         """
-        assert self.alone is None, "the caller saw to it"
-        self.alone = asyncio.Event()
+        assert not self.alone, "the caller saw to it"
+        self.alone = True
         try:
             while self._handed:  # a transaction does not stand in line with units: it would come before them
                 self._all_written = self._all_written or asyncio.get_running_loop().create_future()
                 await asyncio.shield(self._all_written)
         except BaseException:
-            self.alone.set()
-            self.alone = None
+            self._free()
             raise
         riding, self._riding = self._riding, []
         pen, first_move = self._pen, self._move
@@ -274,8 +283,7 @@ class JournalWriter:
             self._move, self._riding = first_move, [*riding, *self._riding]
             raise
         finally:
-            self.alone.set()
-            self.alone = None
+            self._free()
 
     def _unit(self, pen: Pen, drafts: Sequence[Draft], move: Move | None, conditions: Conditions) -> Unit:
         before, self._move = pen.head, None
