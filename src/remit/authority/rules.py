@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from remit.authority.leaves import covers, leaves_of, value_of
 from remit.authority.moments import datetime_of, microseconds_of
