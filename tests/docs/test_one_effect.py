@@ -58,6 +58,7 @@ SMALL = (
 )
 READ = {
     ("engine/boundary/crossing.py", "HeardOrVoid"),
+    ("engine/boundary/evidence.py", "names_of"),
     ("engine/declared/place.py", "enter"),
     ("engine/declared/place.py", "leave"),
     ("engine/process/host.py", "Standing.fence"),
