@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from bench.outward import effects, effects_bytes, effects_lockstep, judging
+from bench.outward import effects, effects_bytes, effects_lockstep, effects_tuned, judging
 from bench.parked import park, parked
 from bench.timing import print_watched, watch
 from bench.workloads import Found, bytes_, conc, growth, hang, resume, seq, verify, waits
@@ -24,6 +24,7 @@ WORKLOADS: dict[str, Callable[[str], Coroutine[Any, Any, Found]]] = {
     "growth": growth,
     "judge": judging,
     "effects": effects,
+    "effects.tuned": effects_tuned,
     "effects.lockstep": effects_lockstep,
     "effects.bytes": effects_bytes,
     "parked": parked,

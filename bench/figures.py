@@ -80,6 +80,7 @@ FIGURES = (
         "their INSERTs, 200 runs to a COMMIT",
         target={"sqlite": 5_000, "postgres": 6_000},
     ),
+    Figure("effects.tuned", "effects.tuned", "  garbage looked for less often", "effects/s", "their INSERTs"),
     Figure("effects.lockstep", "effects.lockstep", "  in lockstep", "effects/s", "their INSERTs, 200 runs to a COMMIT"),
     Figure("effects.bytes", "effects.bytes", "  on disk", "bytes/effect", "bare rows", 0, False, _both(4_500)),
     Figure("parked.memory", "parked", "parked runs: memory of an open store", "MB", "", 1, False, _both(10)),

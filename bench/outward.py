@@ -9,6 +9,7 @@ of 200 runs, settlements in another.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import statistics
 import time
@@ -58,6 +59,13 @@ def _request(number: int) -> dict[str, Any]:
 async def effects(url: str) -> Found:
     """200 runs at once, each waiting a little before each effect."""
     return {"effects": await _at_once(url, ten_effects_and_waits)}
+
+
+async def effects_tuned(url: str) -> Found:
+    """The same in a process whose collector of garbage is set as docs/reference/runtime.md says."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
+    return {"effects.tuned": await _at_once(url, ten_effects_and_waits)}
 
 
 async def effects_lockstep(url: str) -> Found:
