@@ -18,7 +18,85 @@ from tests.support.moving import Moving
 from tests.support.till import OPEN, Order, Receipt, Till, find_out, kinds_of, paying
 
 
-async def test_an_effect_that_a_timeout_let_go_of_is_settled_before_the_run_ends(storage: Storage):  # proves: FX-10
+async def test_a_flow_hears_of_what_a_timeout_let_go_of_before_its_run_ends(storage: Storage):  # proves: FX-10
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+    believed = []
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> list[str]:
+        unpaid = []
+        try:
+            async with asyncio.timeout(0.05):
+                await run.effect(pay, Order())
+        except TimeoutError:
+            unpaid.append("order")
+            till.let_go.set()
+        believed.append(list(unpaid))
+        return unpaid
+
+    async with storage.open() as rt:
+        assert (await rt.run(impatient, id="r")).value == []
+        (effect,) = await rt.effects("r")
+        assert (effect.state, effect.outcome) == ("ok", {"amount": 100, "number": 1})
+        assert (await kinds_of(rt, "r"))[-3:] == ["EffectSettled", "AttemptStarted", "RunEnded"]
+    assert (till.times, believed) == ([1], [["order"], []])
+
+
+async def test_a_flow_that_recorded_a_step_behind_a_timeout_ends_by_what_it_returned(storage: Storage):  # proves: FX-10
+    till = Till()
+    till.next(till.hold)
+    pay = till.effect()
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> str:
+        try:
+            async with asyncio.timeout(0.05):
+                await run.effect(pay, Order())
+        except TimeoutError:
+            till.let_go.set()
+            await run.step(note)
+            return "noted"
+        return "paid"
+
+    async with storage.open() as rt:
+        assert (await rt.run(impatient, id="r")).value == "noted"
+        assert [effect.state for effect in await rt.effects("r")] == ["ok"]
+        assert (await kinds_of(rt, "r")).count("AttemptStarted") == 1
+    assert till.times == [1]
+
+
+@remit.step
+async def note() -> str:
+    return "nobody knows yet"
+
+
+async def test_a_flow_that_gave_up_what_did_not_happen_ends_by_what_it_returned(storage: Storage):  # proves: FX-10
+    till = Till()
+
+    @remit.effect
+    async def pay(order: Order, *, key: str) -> Receipt:
+        till.is_held.set()
+        await till.let_go.wait()
+        raise remit.DidNotHappen("no connection")
+
+    @remit.flow(contract=OPEN)
+    async def impatient(run: remit.Run) -> str:
+        try:
+            async with asyncio.timeout(0.05):
+                await run.effect(pay, Order())
+        except TimeoutError:
+            till.let_go.set()
+            return "unpaid"
+        return "paid"
+
+    async with storage.open() as rt:
+        assert (await rt.run(impatient, id="r")).value == "unpaid"
+        assert [effect.state for effect in await rt.effects("r")] == ["did_not_happen"]
+
+
+async def test_a_flow_that_never_waits_for_its_effect_is_told_so_and_does_not_end(storage: Storage):  # proves: FX-10
     till = Till()
     till.next(till.hold)
     pay = till.effect()
@@ -29,13 +107,15 @@ async def test_an_effect_that_a_timeout_let_go_of_is_settled_before_the_run_ends
         await till.is_held.wait()
         waiting.cancel()
         till.let_go.set()
-        return "gone on"
+        return "unpaid"
 
     async with storage.open() as rt:
-        assert (await rt.run(impatient, id="r")).value == "gone on"
-        (effect,) = await rt.effects("r")
-        assert (effect.state, effect.outcome) == ("ok", {"amount": 100, "number": 1})
-        assert (await kinds_of(rt, "r"))[-2:] == ["EffectSettled", "RunEnded"]
+        for _ in range(2):
+            outcome = await rt.run(impatient, id="r")
+            assert (outcome.status, outcome.code) == ("waiting", "effect.unheard")
+            assert "gave up pay" in outcome.reason
+            assert "went on to its end" in outcome.reason
+        assert [effect.state for effect in await rt.effects("r")] == ["ok"]
     assert till.times == [1]
 
 

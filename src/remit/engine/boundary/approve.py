@@ -59,7 +59,7 @@ async def perform(turn: Turn, name: str, data: bytes, approval: Approval, rests_
             await attempt.delivery.turn(name)
         except asyncio.CancelledError:
             if wish.is_committed and not has_lost():
-                attempt.let_go |= {name}  # its answer is recorded, and the flow did not hear it
+                attempt.let_go[name] = attempt.writer.rides  # its answer is recorded, and the flow did not hear it
             raise
         assert isinstance(decided, Decided)
         return _yes(decided)

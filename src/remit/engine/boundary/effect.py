@@ -96,19 +96,19 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             turn.attempt.parking.outlive(task)
             turn.attempt.parking.wake()  # where it waits, the flow does not wait with it any more
             if not has_lost():
-                turn.attempt.let_go |= {wish.name}
+                turn.attempt.let_go[wish.name] = turn.attempt.writer.rides
                 if wish.name not in turn.attempt.boundary.in_doubt:
                     task.add_done_callback(partial(_never_begun, turn, wish))
         elif not task.cancelled() and not has_lost():
             # It was over in the very moment in which it was given up, and the flow goes on as if it were not.
-            turn.attempt.let_go |= {wish.name}
+            turn.attempt.let_go[wish.name] = turn.attempt.writer.rides
         raise
 
 
 def _never_begun(turn: Turn, wish: Wish, task: asyncio.Task[Any]) -> None:
     """What was given up before its intention was on the disk: nothing of it is outside, and nobody waits for it."""
     if task.cancelled() and not wish.is_committed:
-        turn.attempt.let_go -= {wish.name}
+        turn.attempt.let_go.pop(wish.name, None)
 
 
 def _see_to(turn: Turn, effect: Effect[Any], data: bytes, rests_on: RestsOn, view: EffectView) -> None:

@@ -150,7 +150,7 @@ async def _run_flow(turn: Turn, flow: Flow[Any], stop: Stop) -> Outcome | Again:
         with Unwinding(attempt, main_task(flow)):
             result = await call_flow(flow, Run(turn), given)
         attempt.check_open()
-        attempt.unbegun.check_none(attempt.run_id)
+        attempt.unbegun.check_none(attempt.run_id, attempt.replay.left)
         if attempt.replay.left:
             attempt.disagree(attempt.replay.left, ())
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")

@@ -80,6 +80,8 @@ async def complete(turn: Turn, data: bytes, result: Any) -> Outcome | Again:
         return await finish(turn.attempt, _doubtful(attempt))
     if attempt.settles_for is not None:
         return await finish(turn.attempt, attempt.settles_for)
+    if _is_believing(attempt):
+        return await finish(turn.attempt, Again())
     try:
         await attempt.end(RunEnded(status="completed"), data, marks=_closing(attempt))
     except Moved:
@@ -153,6 +155,16 @@ def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
     told = f"Nobody knows whether {names} happened; a person who found out says so with `remit resolve`."
     code, left = doubt_of(attempt)
     return Parked("doubt", code, f"{told}{left}{then}")
+
+
+def _is_believing(attempt: Attempt) -> bool:
+    """Whether what the flow returned may rest on a wrong belief of what it gave up: another turn lets it hear first.
+
+    Not where it recorded anything behind that: it acted on what it knew, and would not find that again.
+    """
+    effects = attempt.boundary.effects
+    wrong = [name for name in attempt.let_go if name not in effects or effects[name].state != "did_not_happen"]
+    return bool(wrong) and all(attempt.let_go[name] == attempt.writer.rides for name in wrong)
 
 
 def _undone(attempt: Attempt) -> Parked | None:

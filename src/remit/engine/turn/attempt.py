@@ -25,7 +25,7 @@ from remit.engine.turn.exits import note_handlers
 from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
 from remit.engine.turn.race import check_not_lost, come_to, has_lost, unless_lost
-from remit.engine.turn.replay import NO_NAMES, Replay
+from remit.engine.turn.replay import Replay
 from remit.engine.turn.rest import Rest
 from remit.engine.turn.unbegun import Unbegun
 from remit.engine.turn.unheard import parked_unheard, unheard_of
@@ -99,7 +99,7 @@ class Attempt:
         self.times_too_late = 0  # calls that came after that
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
         self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
-        self.let_go = NO_NAMES  # what is under way, or over, that the flow gave up, other than by losing a race
+        self.let_go: dict[str, int] = {}  # what the flow gave up, other than by losing a race, by `rides` of then
         self.awaited: dict[str, bytes] = {}  # calls of the boundary that the flow waits for, with the request of each
         self.given_up: dict[str, bytes] = {}  # those that it gave up, other than by losing a race
         self.under_way: set[str] = set()  # effects whose function is being called for the first time: no doubt yet
@@ -158,7 +158,7 @@ class Attempt:
         effect = self.boundary.effects.get(name) if self.is_open else None
         if effect is None or effect.state == "did_not_happen" or name in self.view.calls:
             return  # nothing is to be heard of it, or the replay tells
-        self.let_go |= set() if has_lost() else {name}
+        self.let_go |= {} if has_lost() else {name: self.writer.rides}
         if effect.settled is None:  # and not as a person said, in this very turn
             begin(effect)
 

@@ -55,8 +55,9 @@ class Handed:
         if isinstance(exc, asyncio.CancelledError) and times_cancelled() > self._before and not has_lost():
             self._give_up(is_told=self.is_decided)
             if self.is_decided:  # what lost it is under way beside a flow that never heard who won
-                in_flight = self._attempt.in_flight.values()
-                self._attempt.let_go |= {w.name for w in in_flight if w.is_let_go and self._attempt.is_outside(w)}
+                rides, in_flight = self._attempt.writer.rides, self._attempt.in_flight.values()
+                left = [wish.name for wish in in_flight if wish.is_let_go and self._attempt.is_outside(wish)]
+                self._attempt.let_go |= dict.fromkeys(left, rides)
 
     def _give_up(self, *, is_told: bool) -> None:
         """is_told: also of those that were cancelled, for they say nothing of it themselves."""
@@ -70,7 +71,7 @@ class Handed:
                 if call not in self._attempt.replay.unheard:
                     self._attempt.replay.unheard += (call,)
             elif self._may_have_happened(call) or (is_over and self._is_answered(call, task)):
-                self._attempt.let_go |= {call}
+                self._attempt.let_go[call] = self._attempt.writer.rides
 
     def _may_have_happened(self, call: str) -> bool:
         effect = self._attempt.boundary.effects.get(call)

@@ -7,7 +7,7 @@ ever awaited is its flow's mistake.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from inspect import CORO_CLOSED, CORO_CREATED, getcoroutinestate
 from typing import Any
 from weakref import ref
@@ -45,9 +45,12 @@ class Unbegun:
         """Whether the flow made this call and let go of it before it began."""
         return name in self._calls and getcoroutinestate(self._calls[name]) == CORO_CLOSED
 
-    def check_none(self, run_id: str) -> None:
-        """Raises CallRefused where the flow returned and a call that it made was never awaited."""
-        left = self.drop()
+    def check_none(self, run_id: str, recorded: Collection[str]) -> None:
+        """Raises CallRefused where the flow returned and a call that it made was never awaited.
+
+        recorded: calls that ran in an earlier turn, and whose outcome was not given yet: those it gave up unheard.
+        """
+        left = [name for name in self.drop() if name not in recorded]
         if left:
             raise CallRefused(
                 f"{', '.join(left)} of run {run_id!r} was called and never awaited, so it never ran.",

@@ -87,6 +87,7 @@ class JournalWriter:
         "given_back",
         "has_written",
         "last_at",
+        "rides",
     )
 
     def __init__(self, store: Store, clock: Hours, pen: Pen, lease: Lease, boundary: Boundary, last_at: int) -> None:
@@ -99,6 +100,7 @@ class JournalWriter:
         self._until_free: list[asyncio.Future[None]] = []  # of those who wait until it is over
         self.given_back: tuple[FreeKey | Unreserve, ...] = ()
         self.has_written = False
+        self.rides = 0  # entries so far that the flow itself makes, beside the boundary: steps, draws, races
         self.last_at = last_at  # the latest time that an entry states, microseconds UTC
 
     @property
@@ -161,6 +163,7 @@ class JournalWriter:
     ) -> None:
         """Let an entry wait for the next append; of a kind that the boundary need not hear of. Raises ClockJumped."""
         self._riding.append(Draft(kind, body, name, value, salt, self._date(kind)))
+        self.rides += 1
 
     def ride_draft(self, draft: Draft) -> None:
         """The same for one that was drafted."""
