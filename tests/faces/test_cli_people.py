@@ -297,7 +297,10 @@ def test_what_the_next_turn_does_about_a_doubt_is_told_for_each_rule(desk: Desk)
     for words in (("why", "r"), ("effects", "r")):
         told = " ".join(desk(*words).split())
         assert 'with `doubt="resend"` it sends it again under its key' in told and "with `ask` it does nothing" in told
-        assert "`probe` it asks the outside, and where that finds nothing and the sink dedupes, sends it again" in told
+        assert (
+            "`probe` it asks the outside, and where that finds nothing, sends it again once nothing of it can land"
+            in told
+        )
 
 
 def test_a_resolution_that_makes_no_sense_is_refused(desk: Desk):

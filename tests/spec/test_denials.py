@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -50,6 +51,65 @@ async def test_a_no_to_this_very_request_stands_whatever_was_asked_since(storage
         outcome = await rt.run(asks_for(100, sent), id="r")
         assert (outcome.status, outcome.code, sent) == ("failed", "denied", [])
         assert (await rt.ask(newer.id)).state == "void" and not await rt.inbox()
+
+
+async def test_a_no_out_of_a_task_group_ends_the_run_as_one_alone_does(storage: Storage):  # proves: APR-6
+    paid = list[int]()
+
+    @remit.effect
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        paid.append(order["amount"])
+        return "paid"
+
+    @remit.flow(contract=CONTRACT)
+    async def flow(run: remit.Run) -> None:
+        async with asyncio.TaskGroup() as group:
+            for amount in (1, 2):
+                group.create_task(run.branch(f"order-{amount}").effect(pay, {"amount": amount}))
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        assert (await rt.run(flow, id="r")).code == "approval_needed"
+        first = next(ask for ask in await rt.inbox() if ask.call == "order-1/pay")
+        await answer(rt, "deny", ask=first)
+        assert (await rt.check("r", flow)).fit == "compatible"
+        outcome = await rt.run(flow, id="r")
+        assert (outcome.status, outcome.code) == ("failed", "denied")
+        assert DORA in outcome.reason
+        assert await rt.inbox() == []
+    assert paid == []
+
+
+async def test_a_no_beside_another_failure_is_named_where_the_run_waits_for_repair(storage: Storage):  # proves: RUN-6
+    @remit.flow(contract=CONTRACT)
+    async def flow(run: remit.Run) -> None:
+        failures = []
+        for call in (run.effect(pay, {"amount": 1}), run.step(broken)):
+            try:
+                await call
+            except remit.RemitError as error:
+                failures.append(error)
+        raise ExceptionGroup("not all was done", failures)
+
+    @remit.effect
+    async def pay(order: dict[str, int], *, key: str) -> str:
+        return "paid"
+
+    @remit.step
+    async def broken() -> None:
+        raise ValueError("no paper")
+
+    async with storage.open() as rt:
+        await staffed(rt)
+        await rt.run(flow, id="r")
+        (ask,) = await rt.inbox()
+        await answer(rt, "deny", ask=ask)
+        with pytest.raises(remit.StepError) as refused:
+            await rt.run(flow, id="r")
+        for words in (refused.value.message, (await rt.why("r")).reason):
+            assert "Denied: " in words
+            assert DORA in words
+            assert "no paper" in words
 
 
 async def test_a_no_that_came_while_its_question_became_void_is_heard():  # proves: APR-6, LOG-2

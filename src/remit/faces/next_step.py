@@ -111,7 +111,7 @@ def doubt_step(run: str, call: str, calls: int, at_work: str = "") -> Step:
         f"{_first(at_work)}"
         '`remit resume {run} MODULE:FLOW` does what the effect declares: with `doubt="resend"` it sends it again under '
         "its key, unless the gate or a person's no holds it; with `probe` it asks the outside, and where that finds "
-        "nothing and the sink dedupes, sends it again; "
+        "nothing, sends it again once nothing of it can land any more (`lands_within`), or the sink dedupes or fences; "
         "with `ask` it does nothing. Else find out by its key, which "
         "`remit effects {run}` shows, and say so: it happened, "
         "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON{seen}`, or it did not: "
@@ -137,6 +137,17 @@ def said_step(run: str, call: str, at_work: str = "") -> Step:
     """What follows when somebody said what became of a call."""
     words = f"{_first(at_work)}{_GO_ON} goes on with it."
     return step(words, run=shlex.quote(run), call=shlex.quote(call), process=at_work)
+
+
+def told_step(run: str, call: str, by: str) -> Step:
+    """What follows of a doubt about which somebody spoke, as far as its effect alone shows."""
+    return step(
+        "{by} said what became of {call}. `remit why {run}` tells whether that counts: then the next turn, "
+        f"{_GO_ON}, settles it so, and calls anew what did not happen.",
+        run=shlex.quote(run),
+        call=shlex.quote(call),
+        by=by,
+    )
 
 
 def under_way_step(run: str, call: str) -> Step:

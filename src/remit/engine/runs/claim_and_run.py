@@ -30,6 +30,7 @@ from remit.engine.runs.unattended import end_if_cancelled
 from remit.engine.runs.unwinding import Unwinding
 from remit.engine.runs.waiting import Stop, in_its_own_task
 from remit.engine.runs.watch import has_written_last, is_parked, until_free
+from remit.engine.turn.answers import denial_of
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import MISFITS, is_closing
 from remit.engine.turn.given import within_flow
@@ -39,7 +40,6 @@ from remit.engine.turn.turn import Turn
 from remit.errors import (
     AuthorityUnreadable,
     DefinitionIncompatible,
-    Denied,
     LeaseHeld,
     LeaseLost,
     RemitError,
@@ -159,8 +159,8 @@ async def _run_flow(turn: Turn, flow: Flow[Any], stop: Stop) -> Outcome | Again:
             raise asyncio.CancelledError from exc  # the run is given back as it is
         if is_closing(exc) or attempt.closed_by is not None or attempt.halted is not None:
             return await _halted(turn, exc)
-        if isinstance(exc, Denied):
-            return await deny(turn, exc)
+        if (no := denial_of(exc)) is not None:
+            return await deny(turn, no)
         if not isinstance(exc, Exception | asyncio.CancelledError):
             raise
         error = await park(turn, flow.name, exc)

@@ -23,6 +23,7 @@ from remit.engine.process.lease import Lease
 from remit.engine.process.standing import glance
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
+from remit.engine.turn.answers import denial_of
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.due import check_heard, until_due
@@ -205,6 +206,8 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
         given = flow.read_input(view.input, run_id)
         await call_flow(flow, Run(turn), given)
     except BaseExceptionGroup as exc:
+        if (no := denial_of(exc)) is not None:
+            return _compatible(flow, view, no.call, f"{no.call} is denied as it is recorded")
         if not is_closing(exc):
             return _raised(flow, view, exc)
     except AttemptClosed:

@@ -20,3 +20,11 @@ ANSWERS = (CallRefused, Denied, IdRefused, StepError, ValueRefused)
 def is_trouble(error: BaseException) -> TypeGuard[Exception]:
     """Whether this says nothing of the call that it was raised in. What ends a task or a turn passes as it is."""
     return isinstance(error, Exception) and not isinstance(error, ANSWERS)
+
+
+def denial_of(error: BaseException) -> Denied | None:
+    """The no that leaves a flow by this, also out of a group that holds nothing else; of several the first."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error if isinstance(error, Denied) else None
+    denials = [denial_of(each) for each in error.exceptions]
+    return denials[0] if all(denials) else None

@@ -140,10 +140,15 @@ def type_name(exc: BaseException) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
+_SAID_MAX = 5  # of the exceptions of a group
+
+
 def text_of(exc: BaseException) -> str:
     """An exception's text, whatever its `__str__` does; lone surrogates are escaped, so that it can be stored."""
     try:
         text = exc.message if isinstance(exc, RemitError) else str(exc)
+        if isinstance(exc, BaseExceptionGroup):  # by itself it only says how many they are
+            text += "".join([f"; {type_name(each)}: {text_of(each)}" for each in exc.exceptions[:_SAID_MAX]])
         return text.encode("utf-8", "backslashreplace").decode()
     except Exception as broken:
         return f"(its text could not be made: {type(broken).__name__})"

@@ -18,7 +18,7 @@ from remit.faces.cli.show import EFFECT_STYLES
 from remit.faces.cli.typed import next_of
 from remit.faces.cli.without import without
 from remit.faces.documents import effected_document, left_out_document
-from remit.faces.next_step import doubt_step, said_step, under_way_step
+from remit.faces.next_step import doubt_step, said_step, told_step, under_way_step
 from remit.faces.runtime import Runtime
 from remit.facts.names import check_principal
 
@@ -111,7 +111,8 @@ def _effects(found: list[Effected], *, is_all: bool) -> Shown:
     grid = Grid("run", "call", "state", "intended", "how known", keep="call", fold="none")
     for one in found:
         times = f"in {one.calls} calls" if one.calls > 1 else ""
-        known = " ".join(part for part in (_HOW_KNOWN[one.found], times) if part)
+        how = f"said by {one.told_by}" if one.state == "in_doubt" and one.told_by else _HOW_KNOWN[one.found]
+        known = " ".join(part for part in (how, times) if part)
         grid.row(one.run, one.call, cell(one.state, EFFECT_STYLES[one.state]), time_of(one.at), known)
     return stack(Below(grid.made(), [_below(one) for one in found]), _how(found))
 
@@ -137,6 +138,8 @@ def _below(one: Effected) -> list[Part]:
 
 def _how(found: list[Effected]) -> Shown | None:
     for one in found:
+        if one.state == "in_doubt" and one.told_by:
+            return next_of(told_step(one.run, one.call, one.told_by))
         if one.state == "in_doubt":
             return next_of(doubt_step(one.run, one.call, one.calls, one.at_work))
         if one.state == "under_way":
