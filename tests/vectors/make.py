@@ -36,7 +36,7 @@ def _every_kind() -> Journal:
     w.attempt(1, "4711-a1")
     w.add(kinds.ValueDrawn(source="now"), name="run.now", value=b'"2025-12-01T12:00:00Z"')
     w.add(kinds.StepDone(took=1_250), name="fetch_quote", value=b'{"price":120,"sku":"A-1"}')
-    w.add(kinds.StepDone(took=900), name="fetch_quote#2", value=b"null")
+    w.add(kinds.StepDone(beside=True, given="5d1ffe1ac9cb20e7", took=900), name="fetch_quote#2", value=b"null")
     w.add(kinds.StepFailed(error="OSError", took=40), name="send", value=b'{"detail":"the line is down"}')
     w.post(kinds.SignalSent(), name="note", value=b'"go on"')
     parked = kinds.RunParked(calls=["send"], code="step.failed", waits_for="repair")

@@ -30,8 +30,8 @@ BODIES: dict[str, dict[str, str]] = {
         "version": "text",
         "worker": "text",
     },
-    "StepDone": {"given": 'text = ""', "took": "integer"},
-    "StepFailed": {"error": "text", "given": 'text = ""', "took": "integer"},
+    "StepDone": {"beside": "boolean = false", "given": 'text = ""', "took": "integer"},
+    "StepFailed": {"beside": "boolean = false", "error": "text", "given": 'text = ""', "took": "integer"},
     "ValueDrawn": {"source": "one of now|random|uuid"},
     "RaceWon": {
         "beside": "list of text = []",

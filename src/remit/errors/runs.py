@@ -122,7 +122,10 @@ class DefinitionIncompatible(RemitError):
             )
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
         if is_given_else:
-            told = f"The journal has {_listed(recorded)}, and beside other calls the code gives it other arguments now."
+            told = (
+                f"The journal has {_listed(recorded)}, which stands or stood beside other calls, and the code gives it "
+                "other arguments now."
+            )
             hint = (
                 "Calls that stand side by side took other work than before. Bring back what each is given: the queue "
                 "or list that they share, its order, how many of them there are. A clock or a counter in an argument "

@@ -50,6 +50,7 @@ class AttemptStarted(Fact, frozen=True, kw_only=True):
 class StepDone(Fact, frozen=True, kw_only=True):
     """A step returned; the value is its outcome."""
 
+    beside: bool = False  # other calls of the flow stood beside it, or had before in this turn
     given: str = ""  # digest of what it was called with
     took: Integer  # microseconds
 
@@ -57,6 +58,7 @@ class StepDone(Fact, frozen=True, kw_only=True):
 class StepFailed(Fact, frozen=True, kw_only=True):
     """A step raised; the value is {"detail": its text}."""
 
+    beside: bool = False  # as of `StepDone`
     error: str  # qualified name of what was raised
     given: str = ""  # as of `StepDone`
     took: Integer  # microseconds

@@ -64,17 +64,17 @@ def given_digest(salt: bytes, told: bytes) -> str:
 def check_given(attempt: Attempt, recorded: Recorded, told: bytes) -> None:
     """Raises AttemptClosed where what is recorded under this name was given something else, beside other calls.
 
-    A plain flow's own thread may come to calls before another one of its threads comes to its first: then it is
-    refused when that one does.
+    Those that stood beside it when it was recorded may come later this time, or never. Where none did, a plain flow's
+    own thread may come to it before another one of its threads comes to its first call: it is refused when that does.
     """
     fact, rest = recorded.fact, attempt.rest
     assert isinstance(fact, StepDone | StepFailed), "`recall` saw to it"
     if not fact.given or recorded.salt is None or fact.given == given_digest(recorded.salt, told):
         return
-    if rest.is_several:
+    if fact.beside or rest.is_several:
         _refuse(attempt, recorded.name)
-    elif attempt.replay.is_plain and rest.on_beside is None:
-        rest.on_beside = partial(_refuse, attempt, recorded.name)
+    elif attempt.replay.is_plain and rest.on_thread is None:
+        rest.on_thread = partial(_refuse, attempt, recorded.name)
 
 
 def _refuse(attempt: Attempt, name: str) -> None:

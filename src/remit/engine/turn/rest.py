@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary, ref
 
 from remit.engine.declared.place import flow_of
 from remit.engine.turn.apart import busy, calling_task
+from remit.engine.turn.aside import is_aside
 
 BUSY_SECONDS = 1.0  # a flow that turns in the loop for longer polls; a thread that came to no call waits otherwise
 WAKING_SECONDS = 0.02  # in which a thread that waits for another one may be on its way
@@ -36,7 +37,7 @@ class Rest:
     of: the attempt, as the flow's place knows it.
     calls: that the flow waits for, by name; None for one that stands alone, or is waited for in no task.
     threads: of a plain flow, those that were given something and came to no call since. then: called at rest.
-    on_beside: called when a call stands beside another one; may raise AttemptClosed.
+    on_thread: called when a call of another thread than a plain flow's own is made; may raise AttemptClosed.
     """
 
     __slots__ = (
@@ -47,7 +48,7 @@ class Rest:
         "calls",
         "is_over",
         "is_several",
-        "on_beside",
+        "on_thread",
         "then",
         "threads",
     )
@@ -60,13 +61,13 @@ class Rest:
         self.is_over, self.is_several = True, False
         self.calls: dict[str, Waiting] = {}
         self.threads: set[int] = set()
-        self.on_beside: Callable[[], None] | None = None
+        self.on_thread: Callable[[], None] | None = None
 
     def stand_beside(self) -> Waiting:
         """Another call of the flow may be open while the one is that this task waits for. The flow is at work here."""
         self.is_several = True
-        if self.on_beside is not None:
-            self.on_beside()
+        if self.on_thread is not None and is_aside():
+            self.on_thread()
         self.watch()
         task = calling_task()
         return None if task is None else (task, task.cancelling())

@@ -74,7 +74,8 @@ async def compute(attempt: Attempt, step: Step[..., Any], name: str, call: Call,
     finally:
         leave(here)
     # A crash here loses the outcome; the step runs again, which for a step is only waste.
-    done = b'{"given":"%b","took":%d}' % (given.encode(), since_us(began))
+    beside = b'"beside":true,' if attempt.rest.is_several else b""
+    done = b'{%b"given":"%b","took":%d}' % (beside, given.encode(), since_us(began))
     await attempt.append("StepDone", done, name=name, value=data, salt=salt)
     if attempt.rest.is_several:
         await attempt.delivery.turn(name)
@@ -117,8 +118,8 @@ async def in_thread(threads: Executor, function: Callable[[], Any], on_over: Cal
 async def fail(attempt: Attempt, name: str, exc: BaseException, took: int, given: str, salt: bytes) -> StepError:
     """Record that a step raised; the error that the flow is to be given. given: as in the entry, by this salt."""
     error = StepError(run=attempt.run_id, name=name, error_type=type_name(exc), detail=text_of(exc))
-    body_ = write(StepFailed(error=error.error_type, given=given, took=took))
-    await attempt.append("StepFailed", body_, name=name, value=detail(error.detail), salt=salt)
+    fact = StepFailed(beside=attempt.rest.is_several, error=error.error_type, given=given, took=took)
+    await attempt.append("StepFailed", write(fact), name=name, value=detail(error.detail), salt=salt)
     attempt.failed |= {name}
     await attempt.delivery.turn(name)
     return error
