@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from remit.authority.contract import Contract
 from remit.authority.named import qualified_name
-from remit.engine.declared.place import check_not_bare
+from remit.engine.declared.place import check_not_bare, is_in_flow
 from remit.engine.declared.terms import Terms
 from remit.errors import DeclarationRefused, ValueUnreadable
 from remit.facts.names import check_name
@@ -65,12 +65,13 @@ _bodies: WeakKeyDictionary[Callable[..., Any], Body] = WeakKeyDictionary()
 class Step(Generic[P, R]):
     """A named computation whose outcome is recorded; running it twice is only waste.
 
-    Made by `@remit.step`, or as `Step("name", function)` for a list of steps.
+    Made by `@remit.step`, or as `Step("name", function)` for a list of steps. is_of_flow: whether a flow made it.
     """
 
     def __init__(self, name: str, fn: Callable[P, R], codec: Codec[Any] | None = None) -> None:
         self.name = check_name(name, "step name")
         self.fn = fn
+        self.is_of_flow = is_in_flow()
         self.body = Body.of(name, fn)
         self.codec: Codec[Any] = codec or self.body.codec
         self.__doc__ = fn.__doc__

@@ -134,6 +134,11 @@ def check_not_inside(run: RunName) -> None:
         )
 
 
+def is_in_flow() -> bool:
+    """Whether a flow is at work here, and no body."""
+    return _around() == "flow"
+
+
 def check_not_bare(name: str) -> None:
     """Raises CallRefused where a flow calls a step past `run.step`."""
     if _around() is not None:

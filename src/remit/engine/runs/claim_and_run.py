@@ -32,8 +32,8 @@ from remit.engine.runs.waiting import Stop, in_its_own_task
 from remit.engine.runs.watch import has_written_last, is_parked, until_free
 from remit.engine.turn.answers import denial_of
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.brought import within_flow
 from remit.engine.turn.closing import MISFITS, is_closing
-from remit.engine.turn.given import within_flow
 from remit.engine.turn.halt import Again
 from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn

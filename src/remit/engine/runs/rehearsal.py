@@ -25,9 +25,9 @@ from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.turn.answers import denial_of
 from remit.engine.turn.attempt import Attempt
+from remit.engine.turn.brought import within_flow
 from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.due import check_heard, until_due
-from remit.engine.turn.given import within_flow
 from remit.engine.turn.halt import Again, Halt, Parked
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn

@@ -11,18 +11,17 @@ It is told when the call is named: what the flow does with a list after that is 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import PurePath
-from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from remit.engine.declared.flow import Step
+from remit.engine.turn.brought import brought
 from remit.errors import DefinitionIncompatible
 from remit.facts import model
 from remit.facts.compare import is_model
@@ -37,21 +36,12 @@ DIGITS = 16  # hex: enough to tell one call from another, and no proof of anythi
 _TAG = b"remit/given/1"
 _UNTOLD = b"?"  # stands for what has no bytes: a client, a lock
 
-_SHARED = (list, set, dict, deque, FunctionType)
 _AS_TEXT = (PurePath, Fraction, IPv4Address, IPv6Address, range)  # values whose text says what they are
 
 
-def within_flow(fn: Callable[..., Any]) -> str:
-    """How the names of functions begin that this flow makes."""
-    return f"{getattr(fn, '__qualname__', '')}.<locals>."
-
-
 def told_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], within: str) -> bytes:
-    """What this call of a step is given, also by a function that was made for it: a method, or one of the flow's own.
-
-    within: how the names of those begin. What a function closes over that was there before is part of the code.
-    """
-    told = [_told(each) for each in (*(() if isinstance(fn, Step) else _bound(fn, within)), *args)]
+    """What this call of a step is given, also by a function that was made for it. within: as of `brought`."""
+    told = [_told(each) for each in (*brought(fn, within), *args)]
     told += [_told(name) + _told(kwargs[name]) for name in sorted(kwargs)]
     return b"\n".join(told)
 
@@ -80,28 +70,6 @@ def check_given(attempt: Attempt, recorded: Recorded, told: bytes) -> None:
 def _refuse(attempt: Attempt, name: str) -> None:
     done = attempt.boundary.may_have_happened
     attempt.lost(DefinitionIncompatible((name,), (), done=done, is_given_else=True))
-
-
-def _bound(fn: object, within: str) -> Iterator[Any]:
-    """What a function brings along that was made where it is called, but for what branches share, or count in."""
-    if isinstance(fn, partial):
-        yield from _bound(fn.func, within)
-        yield from fn.args
-        yield fn.keywords
-    elif isinstance(fn, MethodType):
-        yield fn.__self__
-    elif isinstance(fn, FunctionType) and fn.__qualname__.startswith(within):
-        for each in (*_closed_over(fn), *(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
-            if type(each) is dict or not isinstance(each, _SHARED):
-                yield each
-
-
-def _closed_over(fn: FunctionType) -> Iterator[Any]:
-    for cell in fn.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not set yet
-            continue
 
 
 def _plain(value: Any) -> Any:
