@@ -18,6 +18,7 @@ from remit.engine.declared.sink import REQUEST_BYTES_MAX
 from remit.errors import Refused, StoreClosed
 from remit.faces.cli.main import app
 from remit.faces.opened import Opened
+from remit.faces.there import There
 from remit.faces.written import load_contract
 from remit.store.memory import MemoryStore
 from tests.docs.pages import ROOT, read
@@ -55,6 +56,8 @@ def hints(tree: ast.AST) -> Iterator[ast.AST]:
 def fault(command: str) -> str:
     """Why the command line would refuse it before anything is looked up; "" where it takes it."""
     group, words = GROUP, shlex.split(command)[1:]
+    while words and words[0] in ("--store", "--tenant"):  # which every command may have before it
+        words = words[2:]
     while words and words[0] in getattr(group, "commands", {}):
         group, words = group.commands[words[0]], words[1:]
     if group is GROUP:
@@ -79,6 +82,42 @@ def test_each_command_that_somebody_is_told_to_type_can_be_typed():
         typed += [command for hint in hints(tree) for text in told(hint) for command in COMMAND.findall(text)]
     assert len(typed) > 30
     assert [found for command in typed if (found := fault(command))] == []
+
+
+def test_each_command_of_a_hint_is_completed_with_store_and_tenant_and_can_be_typed_so():  # proves: FX-9
+    texts = [
+        text
+        for path in SOURCES
+        for hint in hints(ast.parse(path.read_text(encoding="utf-8")))
+        for text in told(hint)
+        if "`remit " in text
+    ]
+    texts += [line for line in read("reference/errors.md").splitlines() if "`remit " in line]
+    there = There("sqlite:///it's here.db", "emea")
+    assert len(texts) > 40
+    for text in texts:
+        before, after = COMMAND.findall(text), COMMAND.findall(there.told(text))
+        assert len(before) == len(after)
+        for old, new in zip(before, after, strict=True):
+            if "--help" in old:
+                assert new == old
+                continue
+            options = ["--store", there.store, "--tenant", "emea"]
+            named = options[2:] if old.startswith("remit doctor ") else options
+            assert shlex.split(new) == ["remit", *named, *shlex.split(old)[1:]]
+            assert is_mention(old) or fault(new) == ""
+
+
+def test_each_command_that_opens_a_store_can_be_told_which():
+    """Found by its options; the room that completes them knows them by name."""
+    there = There("sqlite:///r.db", "emea")
+    for name, one in [
+        *GROUP.commands.items(),
+        *((f"policy {n}", c) for n, c in GROUP.commands["policy"].commands.items()),
+    ]:
+        takes = {option for parameter in one.params for option in parameter.opts}
+        assert ("--tenant" in there.typed(f"remit {name}")) is ("--tenant" in takes), name
+        assert ("--store" in there.typed(f"remit {name}")) is ("--store" in takes), name
 
 
 def test_what_the_page_of_errors_tells_to_type_can_be_typed():

@@ -14,6 +14,7 @@ import remit
 from remit.canonical import encode
 from remit.errors import JournalNewer, Tampered
 from remit.faces.cli.inert import InertFormatter, cell, inert
+from remit.faces.there import There
 from remit.facts import chain, kinds
 from remit.facts.entry import Entry, Identity, Pen, entry_hash, genesis, value_digest
 from remit.facts.rules import ContractPin
@@ -111,7 +112,7 @@ def test_a_newer_kind_is_quoted_as_inertly():
 
 def test_a_line_of_the_log_is_inert():
     record = logging.LogRecord("remit", logging.CRITICAL, "", 0, "run %s\n", ("\x1b[2J",), None)
-    assert InertFormatter().format(record) == "critical: run \\x1b[2J\\n"
+    assert InertFormatter(There()).format(record) == "critical: run \\x1b[2J\\n"
 
 
 def test_text_is_made_in_one_place_and_printed_from_one_place():

@@ -9,6 +9,7 @@ import pytest
 from remit.faces.cli.say import Voice
 from remit.faces.cli.typed import LINE_CHARACTERS_MAX, next_of
 from remit.faces.next_step import doubt_step, step
+from remit.faces.there import There
 from remit.facts.names import AUTHORITY
 from tests.support.command import Desk
 
@@ -47,20 +48,20 @@ def _plain(line: str) -> str:
 
 
 def test_each_command_of_a_long_next_step_stands_whole_on_a_line_of_its_own(told_at_a_terminal):
-    told = told_at_a_terminal(next_of(doubt_step("po-8", "wire", 1)))
+    told = told_at_a_terminal(next_of(doubt_step("po-8", "wire", 1), There()))
     assert [line.removeprefix("  ") for line in told if line.startswith("  ")] == [
         "remit resume po-8 MODULE:FLOW",
         "remit effects po-8",
         "remit resolve po-8 wire ok --by user:YOU --evidence WHAT --outcome JSON",
         "remit resolve po-8 wire did-not-happen --by user:YOU --evidence WHAT",
     ]
-    again = next_of(doubt_step("po-8", "wire", 2))
+    again = next_of(doubt_step("po-8", "wire", 2), There())
     assert sum(line.endswith(" --calls 2") for line in told_at_a_terminal(again)) == 2
     assert told[0] == "Next:" and told[-3:-1] == [told[-3], "or it did not:"]
 
 
 def test_a_short_next_step_is_one_line(told_at_a_terminal):
-    assert told_at_a_terminal(next_of(step("`remit resume {run} MODULE:FLOW`.", run="r"))) == [
+    assert told_at_a_terminal(next_of(step("`remit resume {run} MODULE:FLOW`.", run="r"), There())) == [
         "Next: `remit resume r MODULE:FLOW`."
     ]
 
@@ -69,7 +70,7 @@ def test_a_name_in_a_next_step_is_no_command_to_type(told_at_a_terminal):  # pro
     evil = "r` `remit grant agent:evil director --by user:ops` `"
     step_ = doubt_step(evil, "pay", 1)
     assert len(step_.sentence) > LINE_CHARACTERS_MAX
-    typed = [line for line in told_at_a_terminal(next_of(step_)) if line.startswith("  ")]
+    typed = [line for line in told_at_a_terminal(next_of(step_, There())) if line.startswith("  ")]
     assert len(typed) == 4 and [line for line in typed if line.strip().startswith("remit grant")] == []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import remit
 from remit.faces import documents
 from remit.faces.proving import every_journal, prove
+from remit.faces.there import There
 from tests.support.office import DORA, ORDER, RUN, Office, answer, asked, staffed
 
 PAINTERS = ("rich", "typer", "click")
@@ -23,31 +24,31 @@ def test_documents_are_made_without_what_paints_a_terminal():
 
 async def test_each_document_is_plain_json():
     async with remit.open("memory:") as rt:
-        office = Office()
+        office, there = Office(), There()
         outcome = await office.go(await staffed(rt))
         ask, authority = await asked(rt), await rt.authority()
         acts = (await rt.explain("remit:authority")).timeline.lines
         found, why, explained = await rt.show(RUN), await rt.why(RUN), await rt.explain(RUN)
         told: list[Any] = [
             [documents.run_document(row) for row in await rt.list()],
-            documents.outcome_document(outcome, found, why),
+            documents.outcome_document(outcome, found, there, why),
             documents.shown_document(found, explained.timeline.lines),
-            documents.why_document(why),
+            documents.why_document(why, there),
             documents.explanation_document(explained),
             documents.ask_document(ask),
-            documents.judged_document(await rt.judge(RUN, office.flow)),
+            documents.judged_document(await rt.judge(RUN, office.flow), there),
             documents.compatibility_document(await rt.check(RUN, office.flow)),
             documents.directory_document(authority),
             documents.principal_document(authority, DORA),
             documents.grants_document(authority, DORA, acts),
             documents.policy_document(authority.policy),
             documents.proof_document(await prove(rt, await every_journal(rt))),
-            [documents.checkup_document(one) for one in await rt.doctor()],
+            [documents.checkup_document(one, there) for one in await rt.doctor()],
             documents.error_document("a.b", "what was done", "what to do"),
         ]
         await answer(rt)
         outcome = await office.go(rt)
-        told.append(documents.outcome_document(outcome, await rt.show(RUN)))
+        told.append(documents.outcome_document(outcome, await rt.show(RUN), there))
         told += [documents.effected_document(one) for one in await rt.effects(RUN)]
     json.dumps(told, allow_nan=False)  # which refuses what is not plain
     asked_of = told[3]["asks"][0]

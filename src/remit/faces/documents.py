@@ -33,6 +33,7 @@ from remit.errors import RemitError
 from remit.faces.explain import QUARANTINED, Explanation, Why
 from remit.faces.next_step import next_step
 from remit.faces.proving import CHECKED, NOT_COVERED, Proof
+from remit.faces.there import There
 from remit.facts.machine import Status
 from remit.facts.rules import PolicyPin
 from remit.facts.timeline import Line
@@ -61,15 +62,15 @@ def run_document(row: RunRow) -> Document:
     }
 
 
-def outcome_document(outcome: Outcome, found: Found, why: Why | None = None) -> Document:
+def outcome_document(outcome: Outcome, found: Found, there: There, why: Why | None = None) -> Document:
     """How a turn ended: the value of a run that completed; of another what it waits for and what comes next.
 
-    why: of a run that did not complete.
+    there: what the command that comes next names. why: of a run that did not complete.
     """
     told = run_document(found.row) | {"reason": outcome.reason}
     if outcome.status is Status.COMPLETED:
         return told | value_document(found.view.last_value)
-    return told | ({"waits_for": why.waits_for, "next": next_step(why).sentence} if why is not None else {})
+    return told | ({"waits_for": why.waits_for, "next": next_step(why).at(there).sentence} if why is not None else {})
 
 
 def shown_document(found: Found, calls: Sequence[Line]) -> Document:
@@ -77,9 +78,11 @@ def shown_document(found: Found, calls: Sequence[Line]) -> Document:
     return run_document(found.row) | {"calls": [line_document(one) for one in calls]}
 
 
-def why_document(why: Why) -> Document:
+def why_document(why: Why, there: There) -> Document:
     """Why a run stands where it stands, with the next step in words."""
-    return asdict(why) | {"asks": [ask_document(ask) for ask in why.asks], "next": next_step(why).sentence}
+    objections = [asdict(one) | {"required": there.told(one.required)} for one in why.objections]
+    told = asdict(why) | {"asks": [ask_document(ask) for ask in why.asks], "objections": objections}
+    return told | {"next": next_step(why).at(there).sentence}
 
 
 def explanation_document(told: Explanation) -> Document:
@@ -180,7 +183,7 @@ def effected_document(effect: Effected) -> Document:
 # -- what the gate would say, and whether the code goes on -------------------------------------------------------------
 
 
-def judged_document(found: Judged) -> Document:
+def judged_document(found: Judged, there: There) -> Document:
     """A verdict with its question: `judge` gives the same verdict to whoever asks it again."""
     return {
         "run": found.run,
@@ -193,7 +196,7 @@ def judged_document(found: Judged) -> Document:
             {"call": each.call, "decision": each.verdict.decision, "code": each.verdict.code} for each in found.beside
         ],
         "findings": [
-            msgspec.to_builtins(finding) | {"ok": finding.ok, "seen": seen, "required": required}
+            msgspec.to_builtins(finding) | {"ok": finding.ok, "seen": seen, "required": there.told(required)}
             for finding, seen, required in found.told()
         ],
         "question": msgspec.to_builtins(found.question),
@@ -256,9 +259,9 @@ def policy_document(pin: PolicyPin | None) -> Document:
 # -- the store, and errors ---------------------------------------------------------------------------------------------
 
 
-def checkup_document(found: Checkup) -> Document:
+def checkup_document(found: Checkup, there: There) -> Document:
     """One thing that `doctor` looked at."""
-    return {"name": found.name, "ok": found.ok, "seen": found.seen, "hint": found.hint}
+    return {"name": found.name, "ok": found.ok, "seen": found.seen, "hint": there.told(found.hint)}
 
 
 def proof_document(proof: Proof) -> Document:

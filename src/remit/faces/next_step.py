@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from remit.engine.people.asks import ROLES_MOVED, Ask
 from remit.errors import FIND_OUT, done_anew
 from remit.faces.explain import QUARANTINED, Why
+from remit.faces.there import There
 from remit.facts.machine import OPEN
 
 _COMMAND = re.compile(r"`(remit [^`]+)`")
@@ -60,6 +61,10 @@ class Step:
     def sentence(self) -> str:
         """In one line, each command between backticks."""
         return "".join(f"`{part}`" if place % 2 else part for place, part in enumerate(self.parts))
+
+    def at(self, there: There) -> Step:
+        """The same, with each command as it is to be typed to act there."""
+        return Step(tuple(there.typed(part) if place % 2 else part for place, part in enumerate(self.parts)))
 
 
 def step(words: str, **names: str) -> Step:

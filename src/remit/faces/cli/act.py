@@ -27,8 +27,9 @@ from remit.errors import RemitError
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import InertFormatter
 from remit.faces.cli.say import Voice
-from remit.faces.cli.target import runtime
+from remit.faces.cli.target import runtime, there_of
 from remit.faces.runtime import Runtime
+from remit.faces.there import There
 
 T = TypeVar("T")
 
@@ -63,8 +64,9 @@ def act(
 
     first: what has to be looked up before the store is opened; it is handed to `ask`.
     """
-    with _output(manner.is_json) as out, _log():
-        voice = Voice(is_json=manner.is_json, is_colored=not manner.is_plain, out=out)
+    there = there_of(manner.store, manner.tenant)
+    with _output(manner.is_json) as out, _log(there):
+        voice = Voice(is_json=manner.is_json, is_colored=not manner.is_plain, out=out, there=there)
 
         async def asked(found: T) -> int:
             opening, made = await runtime(manner.store, manner.tenant, may_create=may_create)
@@ -146,10 +148,10 @@ def _output(is_json: bool) -> Iterator[IO[str]]:
 
 
 @contextmanager
-def _log() -> Iterator[None]:
+def _log(there: There) -> Iterator[None]:
     """A run that is set aside calls for a person on the log `remit`; here that is a line on standard error."""
     handler, log = logging.StreamHandler(sys.stderr), logging.getLogger("remit")
-    handler.setFormatter(InertFormatter())
+    handler.setFormatter(InertFormatter(there))
     log.addHandler(handler)
     try:
         yield

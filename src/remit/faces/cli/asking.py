@@ -27,6 +27,7 @@ from remit.faces.cli.typed import next_of
 from remit.faces.documents import Document, ask_document, left_out_document
 from remit.faces.next_step import Step, step
 from remit.faces.runtime import Runtime
+from remit.faces.there import There
 from remit.facts.names import check_principal
 from remit.store.tables import NUMBER_MAX
 
@@ -61,7 +62,7 @@ def inbox(
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.inbox(role=role, limit=limit, after=after)
         document = [*map(ask_document, found), *map(left_out_document, found.left_out)]
-        voice.answer(document, question.asks(found, limit, now()))
+        voice.answer(document, question.asks(found, limit, now(), voice.there))
         return Exit.TAMPERED if found.left_out else Exit.OK
 
     act(manner, ask, first=nothing)
@@ -73,7 +74,7 @@ def ask_(manner: Manner, id: AskArgument) -> None:
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.ask(id)
-        voice.answer(ask_document(found), stack(await _whole(rt, found), question.how(found)))
+        voice.answer(ask_document(found), stack(await _whole(rt, found, voice.there), question.how(found, voice.there)))
         return Exit.OK
 
     act(manner, ask, first=nothing)
@@ -136,7 +137,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
         seen = found.version
         if found.state == "open" and not voice.is_json:
             await _check_decider(rt, found, choice, word.by)
-            voice.answer(None, await _whole(rt, found), cell(""))
+            voice.answer(None, await _whole(rt, found, voice.there), cell(""))
             if not word.is_yes and not await voice.assent(f"{choice.capitalize()} this as {word.by}?"):
                 voice.answer(None, cell("Nothing was done."))
                 return Exit.REFUSED
@@ -149,7 +150,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
     told = cell(f"{word.by} {said} {decided.call} of run {decided.run}.")
     sent = [cell(words, "bold yellow") for words in _still(decided, choice)]
     moved = question.moved(decided) if choice == "approve" and word.seen is not None else None  # else it was shown
-    parts = [part for part in (told, *sent, moved, next_of(_next(decided, choice))) if part is not None]
+    parts = [part for part in (told, *sent, moved, next_of(_next(decided, choice), voice.there)) if part is not None]
     voice.answer(document | _since(decided), *parts)
     return Exit.OK
 
@@ -160,7 +161,7 @@ async def _refused(rt: Runtime, voice: Voice, id: str, refusal: ApprovalRefused)
     if fresh is None:
         raise refusal
     if not voice.is_json:
-        voice.answer(None, stack(await _whole(rt, fresh), question.how(fresh)), cell(""))
+        voice.answer(None, stack(await _whole(rt, fresh, voice.there), question.how(fresh, voice.there)), cell(""))
     voice.complain(refusal, ask=ask_document(fresh))
     return refusal.exit_status
 
@@ -178,9 +179,9 @@ async def _check_decider(rt: Runtime, ask: Ask, choice: Choice, by: str) -> None
     check_decider(await rt.authority(), view, view.boundary.asks[ask.id], by, choice)
 
 
-async def _whole(rt: Runtime, ask: Ask) -> Shown:
+async def _whole(rt: Runtime, ask: Ask, there: There) -> Shown:
     judged = (await rt.show(ask.run)).view.boundary.asked_for.get(ask.id)
-    return question.question(ask, judged, now())
+    return question.question(ask, judged, now(), there)
 
 
 def _since(decided: Ask) -> Document:

@@ -20,6 +20,7 @@ from remit.faces.cli.without import without
 from remit.faces.documents import effected_document, left_out_document
 from remit.faces.next_step import doubt_step, said_step, told_step, under_way_step
 from remit.faces.runtime import Runtime
+from remit.faces.there import There
 from remit.facts.names import check_principal
 
 State = Literal["ok", "did_not_happen"]
@@ -40,8 +41,8 @@ def effects(
         more = _more(limit) if len(found) > limit and id is None else None
         told = found[:limit] if id is None else found
         document = [*map(effected_document, told), *map(left_out_document, found.left_out)]
-        shown = _effects(told, is_all=not found.left_out)
-        voice.answer(document, stack(shown, more, without(found.left_out)))
+        shown = _effects(told, voice.there, is_all=not found.left_out)
+        voice.answer(document, stack(shown, more, without(found.left_out, voice.there)))
         return Exit.TAMPERED if found.left_out else Exit.OK
 
     act(manner, ask, first=nothing)
@@ -83,7 +84,7 @@ def resolve(
         document = {"run": id, "call": call, "state": state, "by": by}
         told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
         left = "".join(one.at_work for one in await rt.effects(id) if one.call == call and state != "ok")
-        voice.answer(document, cell(told), next_of(said_step(id, call, left)))
+        voice.answer(document, cell(told), next_of(said_step(id, call, left), voice.there))
         return Exit.OK
 
     act(manner, ask, first=first)
@@ -105,7 +106,7 @@ def _outcome(text: str | None) -> Any:
 _HOW_KNOWN = {"": "", "person": "by person", "probe": "by probe", "unsent": "never begun"}
 
 
-def _effects(found: list[Effected], *, is_all: bool) -> Shown:
+def _effects(found: list[Effected], there: There, *, is_all: bool) -> Shown:
     if not found:
         return cell("No effects." if is_all else "None in the runs that can be read.")
     grid = Grid("run", "call", "state", "intended", "how known", keep="call", fold="none")
@@ -114,7 +115,7 @@ def _effects(found: list[Effected], *, is_all: bool) -> Shown:
         how = f"said by {one.told_by}" if one.state == "in_doubt" and one.told_by else _HOW_KNOWN[one.found]
         known = " ".join(part for part in (how, times) if part)
         grid.row(one.run, one.call, cell(one.state, EFFECT_STYLES[one.state]), time_of(one.at), known)
-    return stack(Below(grid.made(), [_below(one) for one in found]), _how(found))
+    return stack(Below(grid.made(), [_below(one) for one in found]), _how(found, there))
 
 
 def _more(limit: int) -> Shown:
@@ -136,14 +137,14 @@ def _below(one: Effected) -> list[Part]:
     return parts
 
 
-def _how(found: list[Effected]) -> Shown | None:
+def _how(found: list[Effected], there: There) -> Shown | None:
     for one in found:
         if one.state == "in_doubt" and one.told_by:
-            return next_of(told_step(one.run, one.call, one.told_by))
+            return next_of(told_step(one.run, one.call, one.told_by), there)
         if one.state == "in_doubt":
-            return next_of(doubt_step(one.run, one.call, one.calls, one.at_work))
+            return next_of(doubt_step(one.run, one.call, one.calls, one.at_work), there)
         if one.state == "under_way":
-            return next_of(under_way_step(one.run, one.call))
+            return next_of(under_way_step(one.run, one.call), there)
     return None
 
 

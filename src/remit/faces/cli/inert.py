@@ -16,6 +16,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.text import Text
 
+from remit.faces.there import There
 from remit.facts.unseen import is_unseen
 
 _BLANKS = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -88,10 +89,14 @@ class Quoted:
 
 
 class InertFormatter(logging.Formatter):
-    """A line of the log, as inert as an answer."""
+    """A line of the log, as inert as an answer. there: what the command names that it tells to type."""
+
+    def __init__(self, there: There) -> None:
+        super().__init__()
+        self._there = there
 
     def format(self, record: logging.LogRecord) -> str:
-        return inert(f"{record.levelname.lower()}: {record.getMessage()}")
+        return inert(f"{record.levelname.lower()}: {self._there.told(record.getMessage())}")
 
 
 def _escaped(character: str) -> str:

@@ -10,11 +10,12 @@ from remit.engine.process.admit import Found
 from remit.engine.runs.dry import Judged
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, stack, status_of, time_of
+from remit.faces.there import There
 
 _DECISIONS = {"resume": "bold green", "revalidate": "bold yellow", "abandon": "bold red"}
 
 
-def judged(found: Judged) -> Shown:
+def judged(found: Judged, there: There) -> Shown:
     """All eight findings, those that passed as well: what was looked at is part of the answer."""
     verdict = found.verdict
     what = f"at {found.call}" if found.call else "before it goes on"
@@ -25,7 +26,7 @@ def judged(found: Judged) -> Shown:
     grid = Grid("", "check", "code", "seen", "required", fold="seen", folds=("required",))
     for finding, seen, required in found.told():
         mark = cell("ok", "green") if finding.ok else cell(finding.verdict, _DECISIONS[finding.verdict or "revalidate"])
-        grid.row(mark, finding.check, finding.code, seen, required)
+        grid.row(mark, finding.check, finding.code, seen, there.told(required))
     before = [line("First ", cell(words), ".") for words in found.first]
     if found.waits:
         before.append(line("Then it waits: ", cell(found.waits)))
@@ -40,9 +41,10 @@ def _code(found: Judged) -> str:
     return f" ({found.verdict.code})" if found.verdict.code else ""
 
 
-def ended(found: Found) -> Shown:
+def ended(found: Found, there: There) -> Shown:
     """Of a run that is over there is no verdict: to say that it may go on would be a lie."""
     run, view = found.row.run, found.view
     since = f" since {time_of(view.last_at)}; the gate is not asked any more."
     told = line("Run ", cell(run, "bold"), " is ", status_of(str(view.status)), since)
-    return Group(told, cell(f"`remit explain {shlex.quote(run)}` tells what it found when it was asked.", "dim"))
+    explain = there.typed(f"remit explain {shlex.quote(run)}")
+    return Group(told, cell(f"`{explain}` tells what it found when it was asked.", "dim"))

@@ -79,10 +79,10 @@ async def _answer(rt: Runtime, voice: Voice, outcome: Outcome) -> int:
     """How a turn ended: the value where the run completed, and where not, what it waits for and what comes next."""
     seen = await rt.show(outcome.run)
     if outcome.status is Status.COMPLETED:
-        voice.answer(outcome_document(outcome, seen), show.finished(seen.view))
+        voice.answer(outcome_document(outcome, seen, voice.there), show.finished(seen.view))
         return Exit.OK
     told = await rt.why(outcome.run)
-    voice.answer(outcome_document(outcome, seen, told), reasons.reasons(told))
+    voice.answer(outcome_document(outcome, seen, voice.there, told), reasons.reasons(told, voice.there))
     return Exit.NOT_COMPLETED
 
 
@@ -93,7 +93,8 @@ def cancel(manner: Manner, id: RunArgument, by: ByOption, reason: ReasonOption =
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         outcome = await rt.cancel(id, by=by, reason=reason)
         seen, told = await rt.show(id), await rt.why(id)
-        voice.answer(outcome_document(outcome, seen, told) | {"cancelled_by": by}, reasons.reasons(told))
+        document = outcome_document(outcome, seen, voice.there, told) | {"cancelled_by": by}
+        voice.answer(document, reasons.reasons(told, voice.there))
         return Exit.OK
 
     act(manner, ask, first=lambda: check_principal(by, "principal"))
@@ -122,7 +123,7 @@ def list_(
     async def ask(rt: Runtime, voice: Voice, wanted: str | None) -> int:
         aside = is_quarantined or None
         rows = await rt.list(flow=flow, status=wanted, quarantined=aside, prefix=prefix, limit=limit, before=before)
-        voice.answer([run_document(row) for row in rows], show.runs(rows, limit, wanted))
+        voice.answer([run_document(row) for row in rows], show.runs(rows, limit, wanted, voice.there))
         return Exit.OK
 
     act(manner, ask, first=lambda: check_status(status))
@@ -154,7 +155,7 @@ def why(manner: Manner, id: RunArgument) -> None:
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         told = await rt.why(id)
-        voice.answer(why_document(told), reasons.reasons(told))
+        voice.answer(why_document(told, voice.there), reasons.reasons(told, voice.there))
         return Exit.OK
 
     act(manner, ask, first=nothing)
@@ -186,7 +187,7 @@ def verify(
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         names = [id] if id is not None else await proving.every_journal(rt)
         proof = await proving.prove(rt, voice.progress(names, "verifying"), is_listed=id is None)
-        voice.answer(proof_document(proof), prove.proven(proof))
+        voice.answer(proof_document(proof), prove.proven(proof, voice.there))
         return proof.exit_status
 
     act(manner, ask, first=nothing)
@@ -215,9 +216,9 @@ def judge(manner: Manner, id: RunArgument, flow: FlowArgument) -> None:
             if refusal.code != "run.ended":
                 raise
             seen = await rt.show(id)
-            voice.answer(ended_document(seen), judged.ended(seen))
+            voice.answer(ended_document(seen), judged.ended(seen, voice.there))
             return Exit.NOT_COMPLETED
-        voice.answer(judged_document(found), judged.judged(found))
+        voice.answer(judged_document(found, voice.there), judged.judged(found, voice.there))
         return Exit.OK if found.verdict.decision == "resume" and not found.waits else Exit.NOT_COMPLETED
 
     act(manner, ask, first=lambda: flow_of(flow))
@@ -232,7 +233,7 @@ def doctor(
 
     async def ask(rt: Runtime, voice: Voice, _: None) -> int:
         found = await rt.doctor()
-        voice.answer([checkup_document(one) for one in found], show.findings(found))
+        voice.answer([checkup_document(one, voice.there) for one in found], show.findings(found, voice.there))
         return Exit.OK if all(one.ok for one in found) else Exit.STORE
 
     act(Manner(store=url).over(manner), ask, first=nothing)

@@ -27,6 +27,7 @@ from remit.faces.cli.say import Shown, Voice
 from remit.faces.cli.without import without
 from remit.faces.documents import Document, left_out_document, policy_document
 from remit.faces.runtime import Runtime
+from remit.faces.there import There
 from remit.faces.written import text_of
 from remit.facts.names import AUTHORITY, check_principal
 from remit.facts.rules import PolicyPin
@@ -83,8 +84,9 @@ def set_(
         is_namesake = await _is_namesake(rt, pin)
         strange = compare(pin, known, heard_of=await rt.effect_names())
         if not voice.is_json:
+            there = voice.there
             beside = _told(strange, "none of the newest 1,000 runs here that can be read, nor a flow that was named,")
-            voice.answer(None, _changes(changes), *_voided(voided), *_namesake(pin, is_namesake), *beside)
+            voice.answer(None, _changes(changes), *_voided(voided, there), *_namesake(pin, is_namesake, there), *beside)
         if not is_yes and not voice.is_attended:
             raise Refused(
                 "Nobody sits at a terminal to say yes to that; nothing was done.",
@@ -133,9 +135,9 @@ async def _is_namesake(rt: Runtime, pin: PolicyPin) -> bool:
     return any(each["version"] == pin.version and each != msgspec.to_builtins(pin) for each in told)
 
 
-def _voided(asks: Listed[Ask]) -> list[Shown]:
+def _voided(asks: Listed[Ask], there: There) -> list[Shown]:
     """Of whose work is undone, before it is, and in which runs nobody can say."""
-    unread = without(asks.left_out)
+    unread = without(asks.left_out, there)
     return [*_counted_voided(asks), *([unread] if unread is not None else [])]
 
 
@@ -159,9 +161,9 @@ def _voided_document(ask: Ask) -> Document:
     return {"ask": ask.id, "run": ask.run, "call": ask.call, "state": ask.state}
 
 
-def _namesake(pin: PolicyPin, is_namesake: bool) -> list[Shown]:
+def _namesake(pin: PolicyPin, is_namesake: bool, there: There) -> list[Shown]:
     words = f"Another policy was called {pin.version} before; `remit explain remit:authority` tells them apart."
-    return [cell(words, "yellow")] if is_namesake else []
+    return [cell(there.told(words), "yellow")] if is_namesake else []
 
 
 def _told(strange: Strange, nobody: str) -> list[Shown]:

@@ -25,24 +25,25 @@ from remit.faces.cli.typed import next_of
 from remit.faces.cli.without import without
 from remit.faces.documents import suspects_of
 from remit.faces.next_step import step
+from remit.faces.there import There
 from remit.facts.kinds import GateJudged
 
 
-def asks(found: Listed[Ask], limit: int, now: int) -> Shown:
+def asks(found: Listed[Ask], limit: int, now: int, there: There) -> Shown:
     """The inbox: a line for each question; below, whole, the id to be copied, and as much of the payload as fits."""
     if not found:
         where = " in the runs that can be read" if found.left_out else ""
-        return stack(cell(f"Nothing waits for an answer{where}."), without(found.left_out))
+        return stack(cell(f"Nothing waits for an answer{where}."), without(found.left_out, there))
     grid = Grid("run", "call", "asks", "asked", "left", "", keep="run", fold="none")
     for ask in found:
         changed = cell(_news(ask), "bold yellow")
         roles, asked = roles_of(ask), ago(now - ask.asked_at)
         grid.row(ask.run, ask.call, roles, asked, span(ask.until - now), changed)
-    hint = "`remit ask ASK` shows one of them whole."
+    hint = there.told("`remit ask ASK` shows one of them whole.")
     if len(found) == limit:
         shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
         hint = f"{shown}; the next ones with `--after {found[-1].number}`. {hint}"
-    return stack(Below(grid.made(), [_below(ask) for ask in found]), cell(hint, "dim"), without(found.left_out))
+    return stack(Below(grid.made(), [_below(ask) for ask in found]), cell(hint, "dim"), without(found.left_out, there))
 
 
 def _below(ask: Ask) -> list[Part]:
@@ -75,7 +76,7 @@ def sent_before(ask: Ask) -> Iterator[str]:
     yield f"{said} and nobody knows whether it happened{may if ask.state == 'open' else ''}."
 
 
-def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
+def question(ask: Ask, judged: GateJudged | None, now: int, there: There) -> Shown:
     """One question, whole."""
     is_open = ask.state == "open"
     left = f" ({span(ask.until - now)} left)" if ask.until > now else " (over)"
@@ -97,7 +98,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int) -> Shown:
     version = Group(cell("version", "dim"), cell(ask.version))  # of a line of its own, so that it can be copied
     who = f"What {ask.by} asks for; it wrote this text itself:"
     asked = Group(cell(who, "bold"), payload(ask.payload, ask.immaterial))
-    found = (_deceives(ask), _evidence(ask, now), _findings(ask, judged))
+    found = (_deceives(ask), _evidence(ask, now), _findings(ask, judged, there))
     first = [cell(words, "bold red") for words in sent_before(ask)]
     before = (_difference(ask), _elsewhere(ask), _made_before(ask))
     return stack(*first, told, moved(ask), version, *before, asked, *found)
@@ -290,7 +291,7 @@ _CHANGED = {
 }
 
 
-def _findings(ask: Ask, judged: GateJudged | None) -> Shown | None:
+def _findings(ask: Ask, judged: GateJudged | None, there: There) -> Shown | None:
     """What the gate found when it asked."""
     if judged is None:
         return None
@@ -298,17 +299,18 @@ def _findings(ask: Ask, judged: GateJudged | None) -> Shown | None:
     for finding in judged.verdict.findings:
         if not finding.ok or finding.code:
             seen, required = describe(judged.question, finding, is_sent_again=ask.sent_before is not None)
-            grid.row(cell(finding.check, "" if finding.ok else "bold"), finding.code, seen, required)
+            grid.row(cell(finding.check, "" if finding.ok else "bold"), finding.code, seen, there.told(required))
     fine = sum(finding.ok and not finding.code for finding in judged.verdict.findings)
     told = f"{fine} {'check' if fine == 1 else 'checks'} passed then."
     return Group(cell("The gate found, when it asked:", "bold"), grid.made(), cell(told, "dim"))
 
 
-def how(ask: Ask) -> Shown | None:
+def how(ask: Ask, there: There) -> Shown | None:
     """How it is answered, or where the question is that was asked after it; None where it is no longer open."""
     if ask.later:
-        return next_of(step("`remit ask {ask}` shows what was asked in its place.", ask=ask.later))
+        return next_of(step("`remit ask {ask}` shows what was asked in its place.", ask=ask.later), there)
     if ask.state != "open":
         return None
     words = "`remit approve {ask} --by user:YOU`, or `remit deny {ask} --by user:YOU`"
-    return next_of(step(words + "; away from a terminal with `--seen {version}`.", ask=ask.id, version=ask.version))
+    words += "; away from a terminal with `--seen {version}`."
+    return next_of(step(words, ask=ask.id, version=ask.version), there)

@@ -14,10 +14,11 @@ from remit.faces.cli.typed import next_of
 from remit.faces.explain import QUARANTINED, Why
 from remit.faces.next_step import next_step
 from remit.faces.spoken import Spoken
+from remit.faces.there import There
 from remit.facts.machine import OPEN
 
 
-def reasons(told: Why) -> Shown:
+def reasons(told: Why, there: There) -> Shown:
     """Why a run stands where it stands, in sentences, and the next command."""
     place = "at the gate" if told.waits_for == "gate" else f"for {told.waits_for}"
     waits = f" {place}" if told.waits_for and told.status == "waiting" else ""
@@ -53,17 +54,17 @@ def reasons(told: Why) -> Shown:
         parts.append(cell(_holder(told)))
     if told.status in OPEN:
         parts.append(cell(_window(told)))
-    return stack(Group(*parts), _objections(told), next_of(next_step(told)))
+    return stack(Group(*parts), _objections(told, there), next_of(next_step(told), there))
 
 
-def _objections(told: Why) -> Shown | None:
+def _objections(told: Why, there: There) -> Shown | None:
     """What the gate has against it, check by check."""
     if not told.objections:
         return None
     grid = Grid("check", "code", "seen", "required", fold="seen", folds=("required",))
     for one in told.objections:
         if one.check not in _OVERTAKEN or not _is_overtaken(told):
-            grid.row(cell(one.check, "bold"), one.code, one.seen, one.required)
+            grid.row(cell(one.check, "bold"), one.code, one.seen, there.told(one.required))
     return grid.made() if grid.is_filled else None
 
 

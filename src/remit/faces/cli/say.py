@@ -21,6 +21,7 @@ from remit.clock import SystemClock
 from remit.errors import RemitError
 from remit.faces.cli.inert import Cut, cell
 from remit.faces.documents import error_document, moment
+from remit.faces.there import There
 
 T = TypeVar("T")
 
@@ -44,10 +45,13 @@ _WIDTH_OF_A_PIPE = 160  # nobody sees it, and what reads it wants whole lines
 
 
 class Voice:
-    """Where answers go: the terminal, or standard output as JSON."""
+    """Where answers go: the terminal, or standard output as JSON. there: what the commands name that are told."""
 
-    def __init__(self, *, is_json: bool, is_colored: bool = True, out: IO[str] | None = None) -> None:
+    def __init__(
+        self, *, is_json: bool, is_colored: bool = True, out: IO[str] | None = None, there: There | None = None
+    ) -> None:
         self.is_json = is_json
+        self.there = there or There()
         self._out = out or sys.stdout
         self._console = _console(self._out, is_colored)
         self._complaints = _console(sys.stderr, is_colored)
@@ -65,6 +69,7 @@ class Voice:
 
     def object(self, code: str, message: str, hint: str, **beside: Any) -> None:
         """The same of what is no error of Remit's: a command that can't be read, an interrupt."""
+        hint = self.there.told(hint)
         if self.is_json:
             return self._dump(error_document(code, message, hint) | beside)
         _print(self._complaints, Group(cell(f"error: {code}", "bold red"), cell(message), cell(hint, "dim")))

@@ -12,6 +12,7 @@ from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, w
 from remit.faces.documents import status_name, words_of
 from remit.faces.explain import Explanation
 from remit.faces.spoken import evidence_of
+from remit.faces.there import There
 from remit.facts.machine import COMPLETING, ENDED
 from remit.facts.timeline import Line
 from remit.facts.view import RunView
@@ -36,9 +37,9 @@ _NOTES = {
 }
 
 
-def runs(rows: list[RunRow], limit: int, status: str | None) -> Shown:
+def runs(rows: list[RunRow], limit: int, status: str | None, there: There) -> Shown:
     about = status or ("running" if any(row.status == "running" for row in rows) else None)
-    note = cell(_NOTES[about], "dim") if about in _NOTES else None
+    note = cell(there.told(_NOTES[about]), "dim") if about in _NOTES else None
     if not rows:
         return stack(cell("No runs."), note)
     grid = Grid("run", "status", "why", "flow", "opened", "by", fold="run")
@@ -134,11 +135,11 @@ def compatibility(found: Compatibility) -> Shown:
     return Group(told, sides) if found.recorded or found.asked else told
 
 
-def findings(found: list[Checkup]) -> Shown:
+def findings(found: list[Checkup], there: There) -> Shown:
     grid = Grid("", "what", "seen")
     for one in found:
         mark = cell("ok", "green") if one.ok else cell("no", "bold red")
         grid.row(mark, one.name, cell(one.seen, "" if one.ok else "red"))
         if one.hint:
-            grid.row("", "", cell(one.hint, "dim"))
+            grid.row("", "", cell(there.told(one.hint), "dim"))
     return grid.made()

@@ -13,6 +13,7 @@ from remit.authority.leaves import path_text
 from remit.engine.declared.flow import Flow
 from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
+from remit.faces.there import There
 from remit.facts.names import check_principal, check_word
 from remit.store.url import store_for
 
@@ -32,9 +33,25 @@ async def runtime(url: str | None, tenant: str | None, *, may_create: bool) -> t
         raise StoreRefused(
             f"There is no store at {store.url}; nothing was done.",
             code="store.missing",
-            hint="Name one with --store URL or REMIT_STORE; `remit run MODULE:FLOW --id RUN` makes a new one.",
+            hint="Name the store that has what you look for, with --store URL or REMIT_STORE: "
+            "a new one knows nothing of any run that is there, and would do again what it did.",
         )
     return open(store, tenant=tenant or "default"), _place(store.url) if is_new else ""
+
+
+def there_of(url: str | None, tenant: str | None) -> There:
+    """What the commands name that are told to be typed: what this one was given, without the password of a URL."""
+    return There(_shown(url) if url else "", tenant or "")
+
+
+def _shown(url: str) -> str:
+    """A URL for people to see; "" where it names no store at all."""
+    if not url.startswith(("postgresql:", "postgres:")):
+        return url
+    try:
+        return store_for(url).url
+    except RemitError:
+        return ""
 
 
 def _place(url: str) -> str:

@@ -13,12 +13,14 @@ from rich.text import Text
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Shown
 from remit.faces.next_step import Step
+from remit.faces.there import There
 
 LINE_CHARACTERS_MAX = 80
 
 
-def next_of(step: Step) -> Shown:
-    """`Next:` and what is to be done."""
+def next_of(step: Step, there: There) -> Shown:
+    """`Next:` and what is to be done, there."""
+    step = step.at(there)
     start = cell("Next:", "bold")
     if len(f"Next: {step.sentence}") <= LINE_CHARACTERS_MAX:
         return line(start, " ", step.sentence)

@@ -9,13 +9,14 @@ from rich.text import Text
 
 from remit.engine.people.left_out import LeftOut
 from remit.faces.cli.inert import cell
+from remit.faces.there import There
 
 _NAMED_MAX = 5
 
 _WHY = {"run.quarantined": "set aside", "journal.newer": "written by a newer version of Remit"}
 
 
-def without(found: Sequence[LeftOut]) -> Text | None:
+def without(found: Sequence[LeftOut], there: There) -> Text | None:
     """Which runs were not looked into, and why; None where all were. All of them stand in the document."""
     if not found:
         return None
@@ -23,4 +24,5 @@ def without(found: Sequence[LeftOut]) -> Text | None:
     named += [f"{len(found) - _NAMED_MAX:,} more"] if len(found) > _NAMED_MAX else []
     listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
     which = shlex.quote(found[0].run) if len(found) == 1 else "RUN"
-    return cell(f"This is not all, it leaves out {listed}. `remit why {which}` tells more.", "bold red")
+    why = there.typed(f"remit why {which}")
+    return cell(f"This is not all, it leaves out {listed}. `{why}` tells more.", "bold red")
