@@ -7,6 +7,10 @@ from remit.errors.root import Refused, RemitError
 Names = tuple[str, ...]
 
 _BACK = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
+_CAUGHT = (
+    "It was caught before: bring back the code that did, and make the recorded calls there and nowhere else "
+    "(`remit check RUN MODULE:FLOW` lists them)"
+)
 _STAYS = "What this one did stays done (`remit effects RUN`)."
 FIND_OUT = "First find out outside what was done since the backup: a run would do it again"  # wherever one is restored
 
@@ -90,6 +94,7 @@ class DefinitionIncompatible(RemitError):
     asked: names that the flow asked for and the journal does not have.
     done: effects of the run that happened or may have, which a new run would do again.
     begun: calls that an earlier turn came to and that are not over: they failed, wait for somebody, or are in doubt.
+    behind: calls whose recorded failure or no leaves the flow, where an earlier turn went on to what is recorded.
     is_beside: whether calls stood side by side, where some may hold what the others need.
     is_given_else: whether what is recorded was called with other arguments than it is now.
     functions: where one name went from one function to another: which one did what is recorded, which has it now.
@@ -107,6 +112,7 @@ class DefinitionIncompatible(RemitError):
         *,
         done: Names = (),
         begun: Names = (),
+        behind: Names = (),
         is_beside: bool = False,
         is_given_else: bool = False,
         functions: tuple[str, str] | None = None,
@@ -121,6 +127,9 @@ class DefinitionIncompatible(RemitError):
                 "the others need for that. Let that semaphore, lock or pool be wider, until the run is over."
             )
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
+        if behind:
+            told = f"The journal has {_listed(recorded)}; the code lets {_listed(behind)} leave the flow before that."
+            hint = f"{_CAUGHT}. {again}" if done else f"{_CAUGHT}, or open a new run. {cancel_first('RUN')}"
         if is_given_else:
             told = (
                 f"The journal has {_listed(recorded)}, which stands or stood beside other calls, and the code gives it "

@@ -34,7 +34,9 @@ from remit.engine.turn.answers import denial_of
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.brought import within_flow
 from remit.engine.turn.closing import MISFITS, is_closing
+from remit.engine.turn.exits import is_failure
 from remit.engine.turn.halt import Again
+from remit.engine.turn.left import close_passed_over
 from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn
 from remit.errors import (
@@ -157,11 +159,11 @@ async def _run_flow(turn: Turn, flow: Flow[Any], stop: Stop) -> Outcome | Again:
     except BaseException as exc:
         if stop.was_called and attempt.closed_by is None:
             raise asyncio.CancelledError from exc  # the run is given back as it is
-        if is_closing(exc) or attempt.closed_by is not None or attempt.halted is not None:
+        if is_closing(exc) or not attempt.is_open or close_passed_over(attempt, exc):
             return await _halted(turn, exc)
         if (no := denial_of(exc)) is not None:
             return await deny(turn, no)
-        if not isinstance(exc, Exception | asyncio.CancelledError):
+        if not (is_failure(exc) or isinstance(exc, asyncio.CancelledError)):
             raise
         error = await park(turn, flow.name, exc)
         if not isinstance(error, RemitError):

@@ -2,7 +2,7 @@
 
     the flow returned     completed, unless an effect is in doubt or somebody cancelled it meanwhile
     it was halted         parked, or over, when all that is under way at the outside is settled
-    it raised             parked for repair; a denial that it did not catch fails the run
+    it raised             parked for repair; a denial that it did not catch fails the run, if none of it is left
     code and journal      disagree: written down once, however often the same code tries
 
 A run does not end while an effect is in doubt: it waits, and whoever settles the doubt lets it end.
@@ -24,6 +24,7 @@ from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import failed_behind, to_run_again
 from remit.engine.turn.closing import MISFITS
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
+from remit.engine.turn.left import cut_short, staying
 from remit.engine.turn.outlived import doubt_of, early_words
 from remit.engine.turn.posts import cancelled, notice
 from remit.engine.turn.step import text_of, type_name
@@ -220,7 +221,7 @@ async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcom
         return await finish(attempt, attempt.halted)
     if not (isinstance(error, RemitError) and _can_be_stored(error)):
         error = StepError(run=attempt.run_id, name=flow, error_type=type_name(exc), detail=text_of(exc))
-    calls = to_run_again(exc, attempt.run_id, attempt.failed)
+    calls = to_run_again(exc, attempt.run_id, attempt.failed, staying(attempt))
     if isinstance(error, StepError):
         error.hint = _what_next(attempt, exc, error, calls)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
@@ -232,11 +233,12 @@ def _what_next(attempt: Attempt, exc: BaseException, error: StepError, again: li
     """What to do about a flow that failed: mending brings only those calls on that run again."""
     if error is exc:
         return _STAYS.format("this") if error.name in attempt.failed and error.name not in again else error.hint
+    if names := cut_short(attempt, exc):
+        return _CUT_SHORT.format(_named([*names])) + (_AGAIN.format(_named(again)) if again else "")
     stay = [name for name in failed_behind(exc, attempt.run_id) if name not in again]
     if stay:
         hint = _STAYS if attempt.failed.intersection(stay) else _STAYS_NO
-        then = f" What runs again at the next call is {_named(again)}." if again else ""
-        return f"{hint.format(_named(stay))}{then}"
+        return hint.format(_named(stay)) + (_AGAIN.format(_named(again)) if again else "")
     return error.hint if again else _IS_ITS_OWN + (_RAISED_FROM if attempt.failed else "")
 
 
@@ -254,6 +256,11 @@ _STAYS = (
 )
 _STAYS_NO = "It was a no, which stays: let the flow catch {} and go another way, or cancel the run."
 _IS_ITS_OWN = "Mend the code or its surroundings and call again with the same id: what is recorded stays."
+_AGAIN = " What runs again at the next call is {}."
+_CUT_SHORT = (
+    "Mend the code or its surroundings and call again with the same id: what is recorded stays, also {}, to which the "
+    "flow did not come this time."
+)
 _RAISED_FROM = (
     " A failed call stays failed too; it may run again only where what leaves the flow was raised from it, or is a "
     "group that has it."

@@ -28,7 +28,9 @@ from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.brought import within_flow
 from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.due import check_heard, until_due
+from remit.engine.turn.exits import is_failure
 from remit.engine.turn.halt import Again, Halt, Parked
+from remit.engine.turn.left import close_passed_over
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
@@ -36,7 +38,6 @@ from remit.engine.turn.writer import Conditions, Draft, Of
 from remit.errors import (
     AuthorityUnreadable,
     DefinitionIncompatible,
-    Denied,
     RemitError,
     StepError,
     ValueUnreadable,
@@ -205,21 +206,11 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
     try:
         given = flow.read_input(view.input, run_id)
         await call_flow(flow, Run(turn), given)
-    except BaseExceptionGroup as exc:
-        if (no := denial_of(exc)) is not None:
-            return _compatible(flow, view, no.call, f"{no.call} is denied as it is recorded")
-        if not is_closing(exc):
-            return _raised(flow, view, exc)
-    except AttemptClosed:
-        pass  # `why` says what stopped it
-    except Denied as exc:
-        return _compatible(flow, view, exc.call, f"{exc.call} is denied as it is recorded")
-    except StepError as exc:
-        return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
-    except ValueUnreadable as exc:
-        return exc
-    except Exception as exc:
-        return _raised(flow, view, exc)
+    except BaseException as exc:
+        if not is_failure(exc) and not is_closing(exc):
+            raise
+        if attempt.is_open and not is_closing(exc) and not close_passed_over(attempt, exc):
+            return _left_by(flow, view, exc)
     left = attempt.replay.left or tuple(sorted(attempt.unasked))
     if left and attempt.is_open:
         with suppress(AttemptClosed):
@@ -237,18 +228,23 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
     return _compatible(flow, view, "", f"every call is recorded; it would end{then}")
 
 
+def _left_by(flow: Flow[Any], view: RunView, exc: BaseException) -> Compatibility | RemitError:
+    """What a turn makes of what leaves the flow."""
+    if (no := denial_of(exc)) is not None:
+        return _compatible(flow, view, no.call, f"{no.call} is denied as it is recorded")
+    if isinstance(exc, StepError):
+        return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
+    if isinstance(exc, RemitError):
+        return exc
+    return StepError(run=view.identity.run, name=flow.name, error_type=type_name(exc), detail=text_of(exc))
+
+
 def _waits(attempt: Attempt) -> str:
     """Why the turn stops before anything new, in words."""
     if isinstance(attempt.halted, Again):
         names = ", ".join(sorted(attempt.let_go))
         return f"The flow gave up {names}; before anything new begins it has to be known what became of that."
     return attempt.halted.words if isinstance(attempt.halted, Parked) else ""
-
-
-def _raised(flow: Flow[Any], view: RunView, exc: BaseException) -> RemitError:
-    if isinstance(exc, RemitError):
-        return exc
-    return StepError(run=view.identity.run, name=flow.name, error_type=type_name(exc), detail=text_of(exc))
 
 
 def _incompatible(view: RunView, why: RemitError) -> Compatibility:

@@ -106,8 +106,11 @@ def call_made(name: str) -> None:
         on.call(name)
 
 
-def to_run_again(exc: BaseException, run_id: str, failed: Collection[str]) -> list[str]:
-    """Names of the calls that run again, of those that failed: the ones behind `exc` that nothing else followed."""
+def to_run_again(exc: BaseException, run_id: str, failed: Collection[str], stays: Collection[str]) -> list[str]:
+    """Names of the calls that run again, of those that failed: the ones behind `exc` that nothing else followed.
+
+    stays: those that something followed in an earlier turn, and not in this one.
+    """
     followers: dict[str, set[str]] = {}
     courses: set[Course] = set()
     for error, is_proven in _behind(exc):
@@ -119,7 +122,7 @@ def to_run_again(exc: BaseException, run_id: str, failed: Collection[str]) -> li
         if given is not None and given.on is not None:
             courses.add(given.on.course)
     others = {name: given for course in courses for (run, name), given in course.given.items() if run == run_id}
-    names = set(followers)
+    names = set(followers).difference(stays)
     while True:
         staying = [given for name, given in others.items() if name in failed and name not in names]
         stay = {name for name in names if not names >= followers[name]}

@@ -4,7 +4,7 @@ Out of an asyncio task an exit ends the loop, and every payment that is under wa
 calls a function of the user's, or makes a task of it, what exits is a failure like any other: a flow or a step failed,
 an effect is in doubt. What a signal raised is something else, whatever code that met, and ends the program: a
 KeyboardInterrupt in the main thread, where it may be somebody's Ctrl-C, and an exit out of a handler of the program's
-own, as for SIGTERM.
+own, as for SIGTERM. What a library raises past `except Exception`, as one that panics, has no meaning here but that.
 """
 
 from __future__ import annotations
@@ -22,9 +22,18 @@ from operator import is_not
 from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any, TypeVar
 
+from remit.engine.turn.closing import is_closing
+
 T = TypeVar("T")
 
 EXITS = (SystemExit, KeyboardInterrupt)
+
+
+def is_failure(exc: BaseException) -> bool:
+    """Whether the code that raised it failed, and nothing else: what ends a task, a turn or the program passes."""
+    return isinstance(exc, Exception) or not (
+        isinstance(exc, (GeneratorExit, asyncio.CancelledError, *EXITS)) or is_closing(exc)
+    )
 
 
 def is_of_a_signal(exc: BaseException) -> bool:

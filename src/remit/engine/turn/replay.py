@@ -64,7 +64,6 @@ class Replay:
         "_held",
         "_is_armed",
         "_is_ending",
-        "_is_reordered",
         "_left",
         "_main",
         "_moves",
@@ -78,6 +77,7 @@ class Replay:
         "_unasked",
         "_waiting",
         "is_over",
+        "out_of_turn",
         "unheard",
     )
 
@@ -103,7 +103,8 @@ class Replay:
         self._held = 0  # by whom nothing new may begin yet
         self._moves = 0
         self._is_armed, self._still_from = False, 0.0
-        self._is_ending = self._is_reordered = False
+        self._is_ending = False
+        self.out_of_turn = 0  # seq of the newest that was delivered before its turn; 0 where none was
         self._on_mismatch, self._rest = on_mismatch, rest
         self._signal: BaseException | None = None  # what every call that waits is told, once this was stopped
         self.is_over = not self._order
@@ -308,9 +309,9 @@ class Replay:
             if self.left and self._waiting and (is_blocked or still_seconds >= STILL_SECONDS_OF_TASKS):
                 self._on_mismatch(self.left, tuple(self._waiting))
             return
-        if not (is_blocked or self._is_reordered or still_seconds >= STILL_SECONDS_OF_TASKS):
+        if not (is_blocked or self.out_of_turn or still_seconds >= STILL_SECONDS_OF_TASKS):
             return
-        self._is_reordered = True
         oldest = min(asked, key=lambda r: r.seq)
+        self.out_of_turn = max(self.out_of_turn, oldest.seq)
         self._give(self._asked[oldest.name], oldest)
         self._deliver(oldest)
