@@ -32,6 +32,17 @@ def interrupts() -> NoReturn:
     raise KeyboardInterrupt
 
 
+class Panic(BaseException):
+    """As a library's that is not to be caught by `except Exception`."""
+
+
+def panics() -> NoReturn:
+    raise Panic("it panicked")
+
+
+SAID = {exits: "it raised SystemExit 3", interrupts: "it raised Keyboard", panics: "raised .*Panic: it panicked"}
+
+
 class Places:
     """A flow for each place at which Remit calls the user's code: it leaves there."""
 
@@ -152,15 +163,15 @@ async def become_of(rt: remit.Runtime, place: str, leave: Leave) -> None:
     await till.is_held.wait()
     leaving = Places(leave).flows[place]
     if place in FAILS:
-        said = f"it raised {'Keyboard' if leave is interrupts else 'SystemExit 3'}"
-        with pytest.raises(remit.StepError, match=said) as failed:
+        with pytest.raises(remit.StepError, match=SAID.get(leave, "it raised SystemExit 3")) as failed:
             await rt.run(leaving, id="r")
         assert failed.value.name == (place.replace(" ", "_") if "step" in place else "leaving")
         assert (await rt.why("r")).status == "waiting"
     else:
         told = await rt.run(leaving, id="r")
         assert told.status == ("in_doubt" if place in IN_DOUBT else "waiting")
-        assert "it raised RuntimeError" in told.reason or "effect" not in place
+        raised = "it raised tests.spec.test_exits.Panic" if leave is panics else "it raised RuntimeError"
+        assert raised in told.reason or "effect" not in place
     till.let_go.set()
     assert (await other).value == 1
 
@@ -181,6 +192,49 @@ def test_a_keyboard_interrupt_that_no_key_made_is_one_too(place: str, storage: S
 
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, go()).result()
+
+
+@pytest.mark.parametrize("place", [*FAILS, *IN_DOUBT, *UNSURE])
+async def test_what_is_no_exception_to_python_has_failed_too(place: str, storage: Storage):  # proves: RUN-6, FX-2
+    async with storage.open() as rt:
+        await become_of(rt, place, panics)
+
+
+@pytest.mark.parametrize("place", ["step", "step plain", "effect", "effect plain", "probe", "probe plain"])
+async def test_a_flow_hears_of_it_as_the_journal_does(place: str, storage: Storage):  # proves: RUN-6, FX-2
+    """Else what a `finally` calls behind it is recorded, and the call itself is not: no code goes on with that."""
+    heard = list[BaseException]()
+
+    @remit.step
+    async def unlock() -> None:
+        pass
+
+    async def around(run: remit.Run, leaving: remit.Flow[Any]) -> None:
+        try:
+            await leaving.fn(run)
+        except BaseException as exc:
+            heard.append(exc)
+            raise
+        finally:
+            await run.step(unlock)
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        await around(run, Places(panics).flows[place])
+
+    async with storage.open() as rt:
+        told = "in_doubt" if place in IN_DOUBT else "waiting"
+        for _ in range(2):
+            if place in IN_DOUBT:
+                await rt.run(flow, id="r")
+            else:
+                with pytest.raises(remit.StepError, match="Panic: it panicked"):
+                    await rt.run(flow, id="r")
+            assert (await rt.why("r")).status == told
+        assert [type(exc) is remit.StepError for exc in heard] == [place not in IN_DOUBT] * len(heard)
+        assert list((await rt.show("r")).view.calls) == (
+            [] if place in IN_DOUBT else [place.replace(" ", "_"), "unlock"]
+        )
 
 
 async def by_run(run: remit.Run, call: Awaitable[Any]) -> Any:

@@ -372,7 +372,11 @@ async def test_the_gate_stands_before_a_transaction_as_before_every_effect(datab
         assert await booked(rt, database.kind) == 1
 
 
-@pytest.mark.parametrize("ends", [StopIteration, SystemExit, KeyboardInterrupt], ids=lambda kind: kind.__name__)
+class Panic(BaseException):
+    """As a library's that is not to be caught by `except Exception`."""
+
+
+@pytest.mark.parametrize("ends", [StopIteration, SystemExit, KeyboardInterrupt, Panic], ids=lambda kind: kind.__name__)
 def test_what_would_end_the_writer_rolls_back_like_any_failure(ends: type[BaseException], database: Storage):
     # proves: FX-6
     """In a thread, because a KeyboardInterrupt in the main thread is a Ctrl-C, whoever raised it."""

@@ -12,7 +12,8 @@ from typing import TypeVar
 
 from remit.engine.declared.place import enter, leave
 from remit.engine.turn.apart import apart, times_cancelled
-from remit.engine.turn.exits import EXITS, is_of_a_signal
+from remit.engine.turn.closing import is_closing
+from remit.engine.turn.exits import is_of_a_signal
 
 T = TypeVar("T")
 
@@ -30,8 +31,8 @@ async def heard(ask: Callable[[], Awaitable[T]]) -> T | BaseException:
         try:
             async with asyncio.timeout(ASK_SECONDS):
                 return await ask()
-        except (Exception, *EXITS, asyncio.CancelledError) as exc:
-            if is_of_a_signal(exc):
+        except BaseException as exc:
+            if is_of_a_signal(exc) or isinstance(exc, GeneratorExit) or is_closing(exc):
                 raise
             return exc
         finally:

@@ -21,7 +21,7 @@ from remit.engine.boundary.heard import heard
 from remit.engine.declared.place import enter, leave
 from remit.engine.declared.sink import Callee, Declined, DidNotHappen, Effect
 from remit.engine.turn.apart import times_cancelled
-from remit.engine.turn.exits import EXITS, failure_of
+from remit.engine.turn.exits import failure_of
 from remit.engine.turn.returned import finished, is_unfinished
 from remit.engine.turn.step import in_thread, since_us
 from remit.engine.turn.turn import Turn
@@ -70,8 +70,8 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         return Answered("did_not_happen", None, exc, since_us(began))
     except Declined as exc:
         return Answered("failed", None, exc, since_us(began))
-    except (Exception, *EXITS, asyncio.CancelledError) as exc:
-        error = failure_of(exc) if isinstance(exc, EXITS) else exc
+    except BaseException as exc:
+        error = exc if isinstance(exc, asyncio.CancelledError) else failure_of(exc)
         never_began = begin is not None and begin.give_up()
         # Only the end of its turn cancels it. What a task group of its own left counted says nothing.
         if isinstance(exc, asyncio.CancelledError) and times_cancelled() and not attempt.is_open:

@@ -32,7 +32,6 @@ from remit.errors import CallRefused, Moved, Refused, RemitError, ValueUnreadabl
 from remit.facts.kinds import EffectSettled
 from remit.store.marks import Reserve, TakeKey
 
-_ENDING = (StopIteration, StopAsyncIteration, SystemExit, KeyboardInterrupt, GeneratorExit)
 _OWN_FAULTS = ("transact.late", "transact.ended")
 
 
@@ -162,8 +161,8 @@ def _is_its_own_fault(exc: Exception) -> bool:
 class _Around:
     """Around the application's function: where it stands, and what rolled it back.
 
-    No generator, which what ends an iteration would end. That, and what exits, would end the store's writer as well:
-    it becomes an error. So does a cancellation that the function met, and that nobody asked of the call.
+    No generator, which what ends an iteration would end. That, and what is no `Exception`, would end the store's writer
+    as well: it becomes an error. So does a cancellation that the function met, and that nobody asked of the call.
     """
 
     def __init__(self, name: str) -> None:
@@ -178,13 +177,13 @@ class _Around:
         leave(self._here)
         if isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration):
             self.raised.append(exc)
-        elif exc is not None and not is_of_a_signal(exc) and (isinstance(exc, _ENDING) or self._is_met(exc)):
-            error = RuntimeError(f"{self._name} raised {type_name(exc)}")
+        elif exc is not None and not is_of_a_signal(exc) and not self._is_asked(exc):
+            error = RuntimeError(": ".join(filter(None, (f"{self._name} raised {type_name(exc)}", text_of(exc)))))
             self.raised.append(error)
             raise error from exc
 
-    def _is_met(self, exc: BaseException) -> bool:
-        return isinstance(exc, asyncio.CancelledError) and times_cancelled() == self._before
+    def _is_asked(self, exc: BaseException) -> bool:
+        return isinstance(exc, asyncio.CancelledError) and times_cancelled() != self._before
 
 
 async def _rolled_back(

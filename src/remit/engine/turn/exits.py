@@ -105,9 +105,11 @@ _noted: tuple[Any, ...] = (None,) * len(_NUMBERS)  # by number, as they were set
 _handlers: list[CodeType] = []  # each is there once, and stays
 
 
-def failure_of(exc: BaseException) -> RuntimeError:
-    """What an exit is instead. Raises it as it is where it may be a signal's."""
-    if is_of_a_signal(exc):
+def failure_of(exc: BaseException) -> BaseException:
+    """What failed: this, but for an exit. Raises as it is what may be a signal's, or is no failure otherwise."""
+    if is_failure(exc):
+        return exc
+    if is_of_a_signal(exc) or not isinstance(exc, EXITS):
         raise exc
     code = f" {exc.code}" if isinstance(exc, SystemExit) else ""
     return RuntimeError(f"it raised {type(exc).__name__}{code}, which ends no program here")

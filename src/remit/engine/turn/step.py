@@ -27,7 +27,7 @@ from remit.engine.process.salt import draw_salt
 from remit.engine.turn.apart import apart, through, times_cancelled
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import raised_behind
-from remit.engine.turn.exits import EXITS, failure_of
+from remit.engine.turn.exits import EXITS, failure_of, is_failure
 from remit.engine.turn.given import check_given, given_digest
 from remit.engine.turn.returned import finished, is_unfinished
 from remit.errors import RemitError, StepError, ValueUnreadable
@@ -66,7 +66,9 @@ async def compute(attempt: Attempt, step: Step[..., Any], name: str, call: Call,
         outcome = await body(step, call, threads)
         _check_not_cancelled(cancelled_before)
         data, twin = step.codec.write(outcome, where=name)
-    except (Exception, asyncio.CancelledError) as exc:
+    except BaseException as exc:
+        if not (is_failure(exc) or isinstance(exc, asyncio.CancelledError)):
+            raise
         _check_not_cancelled(cancelled_before)
         raised_behind(exc, handled)
         # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
