@@ -314,3 +314,82 @@ async def test_a_failure_behind_which_nothing_is_recorded_runs_again_all_the_sam
             await rt.run(flow, id="r")
         shop.broken = {}
         assert (await rt.run(flow, id="r")).value == "booked"
+
+
+async def test_a_branch_that_is_on_its_way_refuses_no_code_that_did_not_change(storage: Storage):
+    # proves: RUN-4, RUN-6
+    """`asyncio.gather` raises at once. While its flow was slow, and its process died, the other branch had gone on."""
+    shop, fails, is_slow = Shop(), asyncio.Event(), True
+
+    async def quote() -> int:
+        await fails.wait()
+        raise OSError("no answer")
+
+    async def wiring(run: remit.Run) -> None:
+        for number in range(3):
+            await run.effect(shop.wire, Order(invoice=str(number)))
+            fails.set()
+
+    @remit.flow(contract=OPEN, name="flow")
+    async def flow(run: remit.Run) -> None:
+        try:
+            await asyncio.gather(run.branch("a").step(quote), wiring(run.branch("b")))
+        finally:
+            await asyncio.sleep(60 if is_slow else 0)
+
+    async with storage.open() as rt:
+        dying = asyncio.ensure_future(rt.run(flow, id="r"))
+        while len(shop.till.paid) < 3:
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(0.05)
+        dying.cancel()
+        await asyncio.wait([dying])
+        assert sorted((await rt.show("r")).view.calls) == ["a/quote", "b/wire", "b/wire#2", "b/wire#3"]
+
+        is_slow = False
+        assert "fails as it is recorded" in (await rt.check("r", flow)).reason
+        with pytest.raises(remit.StepError, match="no answer") as failed:
+            await rt.run(flow, id="r")
+        assert "Let the flow catch this" in failed.value.hint
+
+
+@pytest.mark.parametrize("contract", [OPEN, ASKING], ids=["under way", "asked"])
+async def test_nor_does_one_that_was_given_up_before_it_came_there_again(contract: remit.Contract, storage: Storage):
+    # proves: RUN-4, RUN-6
+    shop, fails, is_slow = Shop(), asyncio.Event(), True
+    shop.till.next(shop.till.hold)
+
+    async def quote() -> int:
+        await fails.wait()
+        raise OSError("no answer")
+
+    async def wiring(run: remit.Run) -> None:
+        await asyncio.sleep(0.01)
+        await run.effect(shop.wire, Order())
+
+    @remit.flow(contract=contract, name="flow")
+    async def flow(run: remit.Run) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(run.branch("a").step(quote))
+                group.create_task(wiring(run.branch("b")))
+        finally:
+            await asyncio.sleep(60 if is_slow else 0)
+
+    async with storage.open() as rt:
+        await rt.grant("user:dana", "director", by="user:root")
+        dying = asyncio.ensure_future(rt.run(flow, id="r"))
+        while not (shop.till.is_held.is_set() or await rt.inbox()):
+            await asyncio.sleep(0.001)
+        fails.set()
+        while "a/quote" not in (await rt.show("r")).view.calls:
+            await asyncio.sleep(0.001)
+        shop.till.let_go.set()
+        await asyncio.sleep(0.05)
+        dying.cancel()
+        await asyncio.wait([dying])
+
+        is_slow = False
+        for _ in range(2):
+            with pytest.raises(remit.StepError, match="ExceptionGroup"):
+                await rt.run(flow, id="r")

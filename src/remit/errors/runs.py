@@ -6,7 +6,7 @@ from remit.errors.root import Refused, RemitError
 
 Names = tuple[str, ...]
 
-_BACK = "Bring the recorded calls back into the code (`remit check RUN MODULE:FLOW` lists them)"
+_BACK = "Bring the recorded calls back into the code, where they were (`remit check RUN MODULE:FLOW` lists them)"
 _CAUGHT = (
     "It was caught before: bring back the code that did, and make the recorded calls there and nowhere else "
     "(`remit check RUN MODULE:FLOW` lists them)"

@@ -22,8 +22,8 @@ _CANCEL = "`remit cancel {run} --by user:YOU`"
 
 # What a run that waits for repair needs, by its code.
 _REPAIRS = {
-    "definition_incompatible": "bring the recorded calls back into the code, of the functions that made them, "
-    f"ask `remit check {{run}} MODULE:FLOW`, then {_GO_ON}.",
+    "definition_incompatible": "bring the recorded calls back into the code, where they were, of the functions that "
+    f"made them, ask `remit check {{run}} MODULE:FLOW`, then {_GO_ON}.",
     "effect.declined": "that no is for good: let the flow catch `EffectDeclined` and go another way, "
     f"then {_GO_ON}; or {_CANCEL}.",
     "effect.value_lost": f"nothing brings that back: {_CANCEL} ends the run, and says what was done.",

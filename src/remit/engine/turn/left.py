@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def left(attempt: Attempt) -> tuple[str, ...]:
     """Names of what was recorded, asked or intended before and that the flow did not come to, oldest first."""
-    unasked = sorted(attempt.unasked, key=attempt.unasked.__getitem__)
-    return tuple(dict.fromkeys((*attempt.replay.left, *unasked)))
+    recorded = [name for name in attempt.replay.left if not attempt.replay.is_asked_for(name)]
+    return tuple(dict.fromkeys([*recorded, *sorted(attempt.unasked, key=attempt.unasked.__getitem__)]))
 
 
 def cut_short(attempt: Attempt, exc: BaseException) -> tuple[str, ...]:
@@ -31,17 +31,19 @@ def cut_short(attempt: Attempt, exc: BaseException) -> tuple[str, ...]:
 def staying(attempt: Attempt) -> Collection[str]:
     """The recorded failures behind which something is left, or was called before them this time."""
     calls = attempt.view.calls
-    last = max(
-        [attempt.replay.out_of_turn, *(calls[name].seq for name in attempt.replay.left), *attempt.unasked.values()]
-    )
+    seqs = [calls[name].seq if name in calls else attempt.unasked[name] for name in left(attempt)]
+    last = max([attempt.replay.out_of_turn, *seqs])
     return [name for name in attempt.failed if name in calls and calls[name].seq < last]
 
 
 def close_passed_over(attempt: Attempt, exc: BaseException) -> bool:
     """Close where the recorded calls that leave the flow by `exc` did not before: other calls came behind them.
 
-    So by a no that nobody recorded, where anything recorded is left. Whatever else leaves the flow may be mended.
+    So by a no that nobody recorded, where anything recorded is left. Whatever else leaves the flow may be mended. Where
+    branches of the flow are still on their way, as behind `asyncio.gather`, they would come to what is left.
     """
+    if attempt.replay.is_waited_for:
+        return False
     names, behind = _passed_over(attempt, exc)
     if names:
         attempt.close(DefinitionIncompatible(names, (), done=attempt.boundary.may_have_happened, behind=behind))
@@ -58,9 +60,7 @@ def _passed_over(attempt: Attempt, exc: BaseException) -> tuple[tuple[str, ...],
 
 
 def _is_beside(attempt: Attempt, name: str, seq: int) -> bool:
-    """Whether the flow named it and gave it up, or may be slower to come to it: it was under way by then."""
-    if attempt.unbegun.is_given_up(name):
-        return True
+    """Whether it was under way by then, so that a branch of the flow may only be slower to come to it this time."""
     recorded = attempt.view.calls.get(name)
     if recorded is None:
         return attempt.unasked[name] < seq

@@ -120,6 +120,15 @@ class Replay:
         """Names of recorded calls that were not asked for and had to be, oldest first."""
         return tuple(name for name in self._left if name not in self._optional)
 
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether calls of the flow wait here; where it is over, of branches that it left behind."""
+        return bool(self._asked or self._waiting)
+
+    def is_asked_for(self, name: str) -> bool:
+        """Whether the flow came to this call, which waits for its turn."""
+        return name in self._asked
+
     async def take(self, name: str) -> Recorded | None:
         """What is recorded for this call, in its turn; None, once it may begin, where nothing is."""
         self._moves += 1
