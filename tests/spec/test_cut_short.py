@@ -185,7 +185,7 @@ async def test_code_that_lets_a_failure_go_that_was_caught_is_refused(
         left, failed = "other" if then is another_step else "wire", "quote" if first is a_step else "card"
         assert (refused.value.recorded, checked.recorded) == ((left,), (left,))
         assert (checked.fit, checked.reason) == ("incompatible", refused.value.message)
-        assert failed in refused.value.message
+        assert [name.split("/")[-1] for name in refused.value.behind] == [failed]
         assert "make the recorded calls there" in refused.value.hint
 
         shop.broken.pop("book")

@@ -149,7 +149,7 @@ class DefinitionIncompatible(RemitError):
             ).rstrip()
         super().__init__(told, hint=hint)
         self.recorded, self.asked, self.done, self.begun = recorded, asked, done, begun
-        self.functions = functions
+        self.behind, self.functions = behind, functions
 
 
 class Tampered(RemitError):
