@@ -143,3 +143,114 @@ def test_a_numeral_a_click_and_a_dot_that_are_not_what_they_seem_are_named(text:
 )
 def test_ordinary_text_names_nobody(text: str):  # proves: APR-5
     assert suspicious(text) == []
+
+
+def named(text: str) -> str:
+    """What of it is named."""
+    return "".join(text[found.position] for found in suspicious(text))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "\u0391\u03f9\u0395",  # with a lunate sigma
+        "\u03fd\u0391",
+        "\u0410\u04af\u0430",
+        "\u04ae\u04af",
+        "\u0501\u0461",
+        "\uab7a\uabaf\uab87\uab7c",  # Cherokee, small
+        "\u13aa\u13df\u13b7\u13ac",
+        "\u2c80\u2ca4\u2c98\u2c88",  # Coptic
+        "\ua4ee\ua4da\ua4df\ua4f0",
+        "\U00010300\U00010302\U0001030c\U00010304",  # Old Italic
+        "\U000118a0\U000118c2",  # Warang Citi
+        "\U00010429\U0001042f",  # Deseret
+    ],
+)
+@pytest.mark.parametrize("around", ["{}", "{} Ltd", "pay {}, now", "{}-24"])
+def test_a_word_of_letters_that_can_all_pass_for_latin_ones_is_named(word: str, around: str):  # proves: APR-5
+    assert named(around.format(word)) == word
+
+
+@pytest.mark.parametrize("character", AS_LETTERS, ids=lambda c: f"{ord(c):04X}")
+def test_a_word_of_what_is_drawn_like_latin_letters_is_named_beside_latin_words(character: str):  # proves: APR-5
+    if not character.isalpha() or unicodedata.name(character).split()[0] in PLAIN or character in ORDINARY:
+        pytest.skip("a numeral, or a letter that is written beside Latin words")
+    assert named(f"{character} Ltd").startswith(character) and named(f"pay {character * 3}") == character * 3
+
+
+PLAIN = ("GEORGIAN", "ETHIOPIC", "MYANMAR", "MALAYALAM", "ORIYA", "IDEOGRAPHIC")
+ORDINARY = "\u03b3\u03c3\u0433\u042c\u0561\u054f\u057c"
+
+
+@pytest.mark.parametrize("script", ["TIFINAGH", "VAI", "OSAGE", "RUNIC", "GOTHIC", "CARIAN", "LYCIAN"])
+def test_a_word_of_a_script_that_nobody_knows_to_look_otherwise_is_named_beside_latin_words(script: str):
+    # proves: APR-5
+    letters = [c for c in lettered() if c.isalpha() and unicodedata.name(c, "").startswith(f"{script} ")]
+    assert [c for c in letters if named(f"{c}{c} Ltd") != c * 2] == [] and len(letters) > 20
+
+
+@pytest.mark.parametrize(
+    ("text", "deceiving"),
+    [
+        ("1234567\u0431", "\u0431"),
+        ("\u04311234567", "\u0431"),
+        ("\u041700 EUR", "\u0417"),
+        ("\u041700", "\u0417"),
+        ("\u041700 \u0440\u0443\u0431\u043b\u0435\u0439", "\u0417"),  # in a Russian text, in front of a number
+        ("GB29 NWBK \u0417016", "\u0417"),
+        ("100\u03bf", "\u03bf"),
+        ("5\u0445", "\u0445"),
+        ("10\u0445", "\u0445"),
+        ("A1\u04af", "\u04af"),
+    ],
+)
+def test_a_letter_that_passes_for_one_of_a_number_is_named_at_its_ends(text: str, deceiving: str):  # proves: APR-5
+    assert named(text) == deceiving
+
+
+@pytest.mark.parametrize(
+    ("text", "deceiving"),
+    [
+        ("acme\u2024com", "\u2024"),
+        ("acme.com\u2024", "\u2024"),
+        ("acme\uff0ecom", "\uff0e"),
+        ("acme\ufe52com", "\ufe52"),
+        ("acme\uff0dcorp", "\uff0d"),
+        ("acme\uff3fcorp", "\uff3f"),
+        ("acme\u3002com", "\u3002"),
+        ("acme\u06d4com", "\u06d4"),
+        ("acme\u055dcom", "\u055d"),
+        ("pay\uff20acme.com", "\uff20"),
+        ("acme\u201acom", "\u201a"),
+        ("https:\u2044\u2044acme.com", "\u2044\u2044"),
+        ("https:\u2215\u2215acme.com", "\u2215\u2215"),
+        ("acme\u2236443", "\u2236"),
+    ],
+)
+def test_a_sign_that_passes_for_one_of_ascii_is_named_beside_it(text: str, deceiving: str):  # proves: APR-5
+    assert named(text) == deceiving
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Съешь ещё этих булок, д. 5б, кв. 3а, АС",
+        "Её",
+        "Її, ў",
+        "Монгол улсын үр, үү",
+        "Ναί, ά, Τα νέα, 21ο Γυμνάσιο, 1.200,50 €",
+        "Սա Հայաստան է",
+        "ᏣᎳᎩ ꭳꮃꭹ ᎪᎢ",
+        "ᐃᓄᒃᑎᑐᑦ ⵜⴰⵎⴰⵣⵉⵖⵜ",
+        "1444ه, 5 ლარი",
+        "中文：3张，Q＆A、A・B。ATM（现金）",
+        "中文 A：B A／B",
+        "Invoice from Ромашка, Δ = 5, β-version, π",
+        "O’Neil – “Smith” — paral·lel, l’été, 10×20, 5 µm, 1⁄2, a→b, a•b, …and",
+        "Na⁺",
+        "Zürich £5 €5 ₪5 100₪5 🎉 ßł",
+    ],
+)
+def test_ordinary_letters_and_signs_of_any_script_name_nobody(text: str):  # proves: APR-5
+    assert named(text) == ""

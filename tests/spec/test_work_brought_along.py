@@ -187,9 +187,9 @@ def counting() -> Callable[[], Any]:
 
 
 def of_another_module(helper: Callable[..., Any]) -> Callable[[], Any]:
-    counted = counting()
-    counted.__module__, counted.__qualname__ = "elsewhere", f"{helper.__qualname__}.<locals>.counted"
-    return counted
+    kept = keeping()
+    kept.__module__, kept.__qualname__ = "elsewhere", f"{helper.__qualname__}.<locals>.kept"
+    return kept
 
 
 async def call(run: remit.Run, fn: Callable[..., Any]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
+from remit.authority.alphabets import JOINED, can_pass, script_of
 from remit.facts.unseen import is_unseen
 
 Trick = Literal["direction", "invisible", "tag", "control", "space", "digit", "look-alike", "mark"]
@@ -20,65 +21,12 @@ Trick = Literal["direction", "invisible", "tag", "control", "space", "digit", "l
 _DIRECTION = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _ALLOWED_CONTROLS = frozenset("\t\n")
 _WORD = re.compile(r"[^\W\d_]+")
-# Scripts, and signs for units, by the first word of their names, that honest text writes into a Latin word: those that
-# are written without blanks, and those that take up a foreign word with an ending of their own. No other script is.
-_JOINED = frozenset(
-    [
-        "BALINESE",
-        "BENGALI",
-        "BOPOMOFO",
-        "CJK",
-        "DEVANAGARI",
-        "ETHIOPIC",
-        "GUJARATI",
-        "GURMUKHI",
-        "HALFWIDTH",
-        "HANGUL",
-        "HIRAGANA",
-        "IDEOGRAPHIC",
-        "JAVANESE",
-        "KANNADA",
-        "KATAKANA",
-        "KATAKANA-HIRAGANA",
-        "KHMER",
-        "LAO",
-        "MALAYALAM",
-        "MEETEI",
-        "MICRO",
-        "MODIFIER",
-        "MONGOLIAN",
-        "MYANMAR",
-        "NEW",
-        "OHM",
-        "ORIYA",
-        "SINHALA",
-        "SUNDANESE",
-        "SYRIAC",
-        "TAI",
-        "TAMIL",
-        "TELUGU",
-        "THAANA",
-        "THAI",
-        "TIBETAN",
-        "VERTICAL",
-        "YI",
-    ]
-)
 # Scripts of which a letter may stand between two digits, as a sign of multiplication, or for a part of a number.
-_BESIDE_DIGITS = (_JOINED - {"MODIFIER"}) | {"ARABIC", "ARMENIAN", "CYRILLIC", "GEORGIAN", "GREEK", "HEBREW"}
+_BESIDE_DIGITS = (JOINED - {"MODIFIER"}) | {"ARABIC", "ARMENIAN", "CYRILLIC", "GEORGIAN", "GREEK", "HEBREW"}
 # Letters of these that are drawn like a digit.
 _DIGIT_TWINS = frozenset("\u0374ОоӀІіӏЗӠбꙄΟοΙՕօוןסاهەہ")
 # Letters of scripts that are written into a Latin word which are drawn like a letter, a digit or a sign of ASCII.
 _JOINED_TWINS = frozenset("ଠഠဝሀዐㅇㅣ丨丶丿")
-# Letters of other scripts that are drawn like a Latin one: a word of these alone can pass for a Latin word.
-_TWINS = frozenset(
-    "аеорсухіјѕԁԛԝһӏАВЕКМНОРСТУХІЈЅԌԚԜ"  # Cyrillic
-    "ΑΒΕΖΗΙΚΜΝΟΡΤΥΧαικονρυχ"  # Greek
-    "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"  # Lisu
-    "ᎠᎡᎢᎥᎪᎫᎬᎳᎷᎻᎽᏀᏃᏎᏏᏒᏔᏙᏚᏞᏟᏢᏦᏧᏴ"  # Cherokee
-    "ⲟⲞⲥⲤⲣⲢⲎⲒⲔⲘⲚⲦⲬ"  # Coptic
-    "օսհոցզյՍՕ"  # Armenian
-)
 # Letters of Latin alphabets of Europe that are no ASCII letter with accents. What others have beside these, and what is
 # of phonetics, is drawn so much like an ASCII letter that it is named.
 _OF_EUROPE = frozenset("ÆæÐðØøÞþßẞĐđĦħŁłŊŋŒœŦŧĿŀŉǤǥ")
@@ -87,6 +35,15 @@ _DOTLESS = frozenset("\u0131")
 _ROUND_SIGN = re.compile("SIGN (ANUSVARA|VISARGA)")  # drawn like o and like a colon
 _TURKISH = frozenset("ğşĞŞİ")  # whoever writes these writes a dotless i as well
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[^\w\s](?=\d)")
+_SIGN = re.compile(r"[^\w\s\x00-\x7f]")
+_FRACTION = "\u2044"
+_SIGN_TWINS = frozenset("\u2024\u2215\u2216\u2217\u2223\u2236" + _FRACTION)  # . / \ * | : /
+_WIDE = JOINED | {"FULLWIDTH", "SMALL", "PRESENTATION"}
+_ORDINARY_SIGNS = frozenset("¡§¶·¿†‡•…‰‱′″‴")
+_WORD_APART = re.compile(r"(?<![\w])[^\W\d_]+(?![\w])")  # that touches no digit
+_LETTERS_AT_DIGITS = re.compile(r"(?<=[0-9])[^\W\d_]+|[^\W\d_]+(?=[0-9])")
+_NUMBER = re.compile(r"[0-9]{2,}(?!\w)")
+_BESIDE_NUMBERS = frozenset({"ARABIC", "GEORGIAN", "HEBREW"})  # of an ending or a unit behind a number
 _LETTERS_BETWEEN_DIGITS = re.compile(r"(?<=[0-9])[^\W\d_]+(?=[0-9])")
 
 
@@ -107,16 +64,18 @@ def suspicious(text: str) -> list[Suspect]:
 
     direction: turns the direction of writing. invisible: takes no place. tag: unseen copies of ASCII. control,
     space: other than tab, new line and blank. digit: a digit that is not 0 to 9; a numeral beside letters or digits of
-    ASCII; between two digits a sign that is not of ASCII, or a letter that passes for a digit or for such a sign.
+    ASCII; between two digits a sign that is not of ASCII, or a letter that passes for a digit or for such a sign; in
+    front of a number or behind it a letter that passes for a digit.
     look-alike: a letter of another script than its word has, or of a form that stands for an ASCII letter; all of a
-    word that only passes for a Latin one. mark: drawn over what is no letter.
+    word that can pass for a Latin one, and of what stands at a number; a sign that passes for one of ASCII beside it.
+    mark: drawn over what is no letter.
 
     >>> [(suspect.code, suspect.trick) for suspect in suspicious("pay 5\\u202e00 to P\\u0430t")]
     [('U+202E', 'direction'), ('U+0430', 'look-alike')]
     """
     if text.isascii() and text.isprintable():
         return []
-    found = {position: trick for position, trick in _look_alikes(text)}
+    found = dict(_look_alikes(text)) | dict(_beside_words(text)) | dict(_at_numbers(text))
     for sign in _BETWEEN_DIGITS.finditer(text):
         if not sign[0].isascii() and unicodedata.category(sign[0]) in ("Pf", "Pi", "Po", "Ps", "Sk"):
             found[sign.start()] = "digit"
@@ -160,7 +119,7 @@ def _trick(character: str, before: str) -> Trick | None:
 
 def _is_of_no_word(letter: str) -> bool:
     """Whether it is a form for formulas, or a Latin letter that is neither one of ASCII with accents nor of Europe."""
-    if (script := _script(letter)) != "LATIN":
+    if (script := script_of(letter)) != "LATIN":
         return script == "MATHEMATICAL"
     if letter in _OF_EUROPE or letter in _DOTLESS:
         return False  # what is asked of the dotless i is whether the text is Turkish
@@ -173,7 +132,7 @@ def _in_numbers(text: str) -> Iterator[tuple[int, Trick]]:
     for run in _LETTERS_BETWEEN_DIGITS.finditer(text):
         letters = run[0]
         if not letters.isascii() and all(
-            letter in _DIGIT_TWINS or (not letter.isascii() and _script(letter) not in _BESIDE_DIGITS)
+            letter in _DIGIT_TWINS or (not letter.isascii() and script_of(letter) not in _BESIDE_DIGITS)
             for letter in letters
             if unicodedata.category(letter)[0] == "L"
         ):
@@ -192,10 +151,52 @@ def _beside_ascii(text: str) -> Iterator[tuple[int, Trick]]:
         around = (text[start - 1 : start], text[end : end + 1])
         if kind == "stray" and any(each.isascii() and each.isalnum() for each in around):
             for offset, character in enumerate(run):
-                if _script(character) not in [_script(each) for each in around if each]:
+                if script_of(character) not in [script_of(each) for each in around if each]:
                     is_numeral = unicodedata.category(character)[0] == "N"
                     yield start + offset, "digit" if is_numeral else "look-alike"
         start = end
+
+
+def _at_numbers(text: str) -> Iterator[tuple[int, Trick]]:
+    """Letters before or behind a number that pass for a digit or a Latin letter, where the text is not in their script;
+    and in front of one those that pass for a digit, in whatever text."""
+    home = _home(text, _WORD_APART, is_beside_latin=True)
+    for run in _LETTERS_AT_DIGITS.finditer(text):
+        letters, after = run[0], text[run.end() :]
+        scripts = {script_of(letter) for letter in letters}
+        if not letters.isalpha() or "LATIN" in scripts or not scripts.isdisjoint(JOINED):
+            continue
+        passes = all(letter in _DIGIT_TWINS or can_pass(letter, is_beside_latin=True) for letter in letters)
+        is_foreign = home.isdisjoint(scripts) and scripts.isdisjoint(_BESIDE_NUMBERS)
+        is_in_front = bool(_NUMBER.match(after)) and _DIGIT_TWINS.issuperset(letters)
+        if (passes and is_foreign) or is_in_front:
+            for offset, letter in enumerate(letters):
+                yield run.start() + offset, "digit" if letter in _DIGIT_TWINS else "look-alike"
+
+
+def _beside_words(text: str) -> Iterator[tuple[int, Trick]]:
+    """Signs that pass for one of ASCII where they touch it, and between letters or digits of ASCII other strange ones.
+
+    Signs of a script that is written with wide forms of ASCII's, and these forms, are ordinary in a text of it.
+    """
+    is_of_wide = any(script_of(letter) in JOINED for letter in text if letter.isalpha())
+    for sign in _SIGN.finditer(text):
+        before, after = text[sign.start() - 1 : sign.start()], text[sign.end() : sign.end() + 1]
+        if sign[0] in _SIGN_TWINS:
+            touches = any(each.isascii() and not each.isspace() for each in (before, after) if each)
+            is_fraction = sign[0] == _FRACTION and before.isdigit() and after.isdigit()
+            is_strange = touches and not is_fraction
+        elif all(each.isascii() and each.isalnum() for each in (before, after)):
+            is_wide = unicodedata.category(sign[0])[0] == "P" and script_of(sign[0]) in _WIDE
+            is_strange = (is_wide or _is_strange(sign[0])) and not (is_of_wide and is_wide)
+        else:
+            is_strange = False
+        if is_strange:
+            yield sign.start(), "look-alike"
+
+
+def _is_strange(sign: str) -> bool:
+    return unicodedata.category(sign) in ("Po", "Ps", "Pe") and sign not in _ORDINARY_SIGNS
 
 
 def _kind(character: str) -> Literal["stray", ""]:
@@ -216,7 +217,7 @@ def _look_alikes(text: str) -> Iterator[tuple[int, Trick]]:
     Such a word is one beside Latin words, and wherever nothing else of the text is in its script.
     """
     has_latin = any("a" <= character <= "z" or "A" <= character <= "Z" for character in text)
-    home = {_script(letter) for letter in text if letter.isalpha() and letter not in _TWINS}
+    home = _home(text, _WORD, is_beside_latin=has_latin)
     is_turkish = not _TURKISH.isdisjoint(text)
     if not is_turkish:
         yield from ((at, "look-alike") for at, letter in enumerate(text) if letter in _DOTLESS)
@@ -224,15 +225,21 @@ def _look_alikes(text: str) -> Iterator[tuple[int, Trick]]:
         letters = word[0]
         if letters.isascii():
             continue
-        scripts = [_script(letter) if letter.isalpha() else "" for letter in letters]
-        mixed = set(scripts) - _JOINED - {""}
+        scripts = [script_of(letter) if letter.isalpha() else "" for letter in letters]
+        mixed = set(scripts) - JOINED - {""}
         own = "LATIN" if "LATIN" in mixed else scripts[0]
         is_foreign = has_latin or home.isdisjoint(scripts)
-        passes = is_foreign and "LATIN" not in mixed and all(letter in _TWINS for letter in letters)
+        passes = is_foreign and "LATIN" not in mixed and _can_all_pass(letters, is_beside_latin=has_latin)
         for offset, script in enumerate(scripts):
             if (len(mixed) > 1 and script in mixed and script != own) or passes:
                 yield word.start() + offset, "look-alike"
 
 
-def _script(letter: str) -> str:
-    return unicodedata.name(letter, "").partition(" ")[0]
+def _home(text: str, words: re.Pattern[str], *, is_beside_latin: bool) -> set[str]:
+    """Scripts that the text is in: it has letters of them that nobody takes for Latin ones."""
+    letters = (letter for word in words.finditer(text) for letter in word[0] if not letter.isascii())
+    return {script_of(each) for each in letters if not can_pass(each, is_beside_latin=is_beside_latin)}
+
+
+def _can_all_pass(letters: str, *, is_beside_latin: bool) -> bool:
+    return letters.isalpha() and all(can_pass(letter, is_beside_latin=is_beside_latin) for letter in letters)
