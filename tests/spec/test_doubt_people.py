@@ -260,7 +260,7 @@ async def test_while_the_call_itself_still_runs_nobody_says_that_it_did_not_happ
 
 async def test_a_word_from_elsewhere_is_not_taken_while_the_call_still_runs_here(database: Storage):  # proves: FX-9
     slow = Slow()
-    said = ("resolve", "r", "pay", "did_not_happen", "--by", "user:ann", "--evidence", "not at the bank")
+    said = ("resolve", "r", "pay", "did_not_happen", "--by", "user:ann", "--evidence", "not at the bank", "--returned")
     async with database.open() as rt:
         try:
             await rt.grant("user:ann", "clerk", by=ROOT)

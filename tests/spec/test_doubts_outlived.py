@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +21,7 @@ from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import ROOT
 from tests.support.process import process
-from tests.support.till import Order, Receipt, Till, find_out, paying
+from tests.support.till import OPEN, Order, Receipt, Till, find_out, paying
 
 ANN = "user:ann"
 
@@ -41,6 +42,7 @@ class Slow:
                     raise ConnectionError("no answer")
             return self.till.pay(key, order)
 
+        self.pay = pay
         self.flow = paying(pay)
 
     async def finish(self, rt: remit.Runtime) -> None:
@@ -64,10 +66,100 @@ def elsewhere() -> Iterator[None]:
         yield
 
 
-async def say_elsewhere(storage: Storage, *, by: str = ANN) -> None:
+async def say_elsewhere(storage: Storage, *, returned: bool = True) -> None:
+    """Somebody says there that it did not happen; and that its call is over, which they can't see."""
     with elsewhere():
         async with storage.open() as other:
-            await find_out(other, "r", "did_not_happen", by=by)
+            await find_out(other, "r", "did_not_happen", by=ANN, returned=returned)
+
+
+def beside_a_step(slow: Slow, fault: list[str]) -> remit.Flow[Receipt]:
+    """A flow that pays beside a step which may fail, so that its run parks for that."""
+
+    @remit.step
+    async def note() -> None:
+        if fault:
+            await asyncio.sleep(0.2)
+            raise ValueError(fault[0])
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> Receipt:
+        paid, _ = await asyncio.gather(run.effect(slow.pay, Order()), run.step(note))
+        return cast(Receipt, paid)
+
+    return flow
+
+
+async def parked(rt: remit.Runtime, flow: remit.Flow[Any]) -> str:
+    """The code that the run waits for after a turn."""
+    try:
+        return (await rt.run(flow, id="r")).code
+    except remit.RemitError as error:
+        return error.code
+
+
+async def test_nobody_elsewhere_says_that_it_did_not_happen_while_it_is_at_work_whatever_the_run_waits_for(
+    database: Storage, slow: Slow
+):  # proves: FX-9
+    fault = ["no paper"]
+    flow = beside_a_step(slow, fault)
+    async with database.open() as rt:
+        assert await parked(rt, flow) == "step.failed"
+        for _ in range(2):
+            with elsewhere():
+                async with database.open() as other:
+                    assert of_here((await other.effects("r"))[0].at_work)
+                    with pytest.raises(remit.Refused) as refused:
+                        await find_out(other, "r", "did_not_happen", by=ANN)
+                    assert refused.value.code == "doubt.under_way" and of_here(refused.value.message)
+                    assert "--returned" in refused.value.hint
+                    # What another process parks for says nothing of the call that is at work in this one.
+                    await parked(other, flow)
+                    await other.cancel("r", by=ROOT)
+                    await parked(other, flow)
+        assert (await rt.run(flow, id="r")).code == "effect.at_work"
+        assert (await rt.read("r")).post, "somebody cancelled it, and nobody spoke of the call"
+        slow.pays = False
+        await slow.finish(rt)
+        assert (await rt.run(flow, id="r")).code == "effect.in_doubt"
+    with elsewhere():
+        async with database.open() as other:
+            assert (await other.effects("r"))[0].at_work == ""
+            await find_out(other, "r", "did_not_happen", by=ANN)
+            assert (await other.run(flow, id="r")).status == "cancelled"
+    assert slow.till.times == []
+
+
+async def test_an_early_word_is_written_down_whatever_the_turn_comes_to(database: Storage, slow: Slow):  # proves: FX-9
+    fault = ["no paper"]
+    flow = beside_a_step(slow, fault)
+    async with database.open() as rt:
+        assert await parked(rt, flow) == "step.failed"
+        await say_elsewhere(database)
+        await slow.finish(rt)
+        assert await parked(rt, flow) == "step.failed"
+    fault.clear()
+    with elsewhere():
+        async with database.open() as other:
+            assert (await other.run(flow, id="r")).status == "in_doubt"
+    assert slow.till.times == [1]
+
+
+async def test_a_word_counts_no_more_in_the_very_turn_whose_call_came_back_since(database: Storage):  # proves: FX-9
+    till = Till()
+    till.next(till.hold_and_fail)
+    flow = paying(till.effect())
+    async with database.open() as rt:
+        running = asyncio.create_task(rt.run(flow, id="r"))
+        await till.is_held.wait()
+        row = await rt._store.read_row("default", "r")
+        assert row is not None
+        await rt._store.release(row.run_key, row.epoch)  # as where the lease was over, and is not known to be
+        await say_elsewhere(database)
+        till.let_go.set()
+        await asyncio.gather(running, return_exceptions=True)
+        assert (await rt.run(flow, id="r")).code == "effect.told_early"
+    assert len(till.arrived) == 1
 
 
 @pytest.mark.parametrize("is_read", [True, False], ids=["and read meanwhile", "and read since"])
@@ -127,7 +219,7 @@ async def test_it_is_said_anew_by_whoever_has_a_clock_that(behind: timedelta, da
     async def say() -> None:
         with elsewhere():
             async with database.open(clock=desk) as other:
-                await find_out(other, "r", "did_not_happen", by=ANN)
+                await find_out(other, "r", "did_not_happen", by=ANN, returned=True)
 
     async with database.open(clock=clock) as rt:
         assert (await rt.run(slow.flow, id="r")).code == "effect.at_work"
@@ -216,9 +308,8 @@ async def test_another_process_is_told_so_too_until_that_one_is_dead(database: S
                 async with database.open() as other:
                     for look in (said_by_why, said_by_effects):
                         assert of_here(await look(other))
-                    await find_out(other, "r", "did_not_happen", by=ANN)
-                    told = await said_by_why(other)
-                    assert told.index("first wait") < told.index("remit resume")
+                    with pytest.raises(remit.Refused, match="has not returned"):
+                        await find_out(other, "r", "did_not_happen", by=ANN)
             await slow.finish(rt)
     async with database.open() as other:
         for look in (said_by_why, said_by_effects):

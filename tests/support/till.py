@@ -146,12 +146,14 @@ async def find_out(
     *,
     call: str = "pay",
     by: str = "user:ann",
+    returned: bool = False,
 ) -> None:
-    """A person whom the directory knows looks outside, and says what became of a call."""
+    """A person whom the directory knows looks outside, and says what became of a call (`returned`: that it is over)."""
     if not (await rt.authority()).who(by).known:
         await rt.grant(by, "clerk", by="user:root")
     (seen,) = [effect.calls for effect in await rt.effects(run) if effect.call == call]
-    await rt.resolve(run, call, state, by=by, evidence="bank statement of Friday", outcome=outcome, calls=seen)
+    evidence = "bank statement of Friday"
+    await rt.resolve(run, call, state, by=by, evidence=evidence, outcome=outcome, calls=seen, returned=returned)
 
 
 async def kinds_of(rt: remit.Runtime, run: str) -> list[str]:

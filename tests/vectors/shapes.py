@@ -72,6 +72,7 @@ BODIES: dict[str, dict[str, str]] = {
     "ApprovalVoided": {"ask": "text", "codes": "list of text"},
     "ApprovalUsed": {"ask": "text", "item": "text"},
     "RunParked": {
+        "at_work": "list of text = []",
         "calls": "list of text = []",
         "code": "text",
         "early": "list of text = []",
@@ -99,6 +100,7 @@ BODIES: dict[str, dict[str, str]] = {
         "authority": "integer",
         "call": "text",
         "intended": "text",
+        "returned": "boolean = false",
         "state": "one of did_not_happen|ok",
     },
     "RunQuarantined": {

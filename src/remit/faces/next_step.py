@@ -133,15 +133,14 @@ def _first(at_work: str) -> str:
     if not at_work:
         return ""
     return (
-        "first wait until {call} has returned in {process}, or end that process: it was still at work there when the "
-        "run parked, and may still do it, so that nobody can say yet that it did not happen. Then "
+        "first wait until {call} has returned in {process}, and go on with the run there, or end that process: as far "
+        "as is known it is at work there and may still do it, so that nobody can say yet that it did not happen. Then "
     )
 
 
-def said_step(run: str, call: str, at_work: str = "") -> Step:
+def said_step(run: str) -> Step:
     """What follows when somebody said what became of a call."""
-    words = f"{_first(at_work)}{_GO_ON} goes on with it."
-    return step(words, run=shlex.quote(run), call=shlex.quote(call), process=at_work)
+    return step(f"{_GO_ON} goes on with it.", run=shlex.quote(run))
 
 
 def told_step(run: str, call: str, by: str) -> Step:
@@ -172,8 +171,6 @@ def _may_be_answered(ask: Ask) -> bool:
 
 def _next_at_the_gate(told: Why, run: str) -> Step:
     """What a run needs that waits at the boundary: an answer, knowledge, or only another turn."""
-    if left := [doubt for doubt in told.doubts if doubt.at_work and doubt.told_by and told.is_answered]:
-        return said_step(told.run, left[0].call, left[0].at_work)
     if unknown := [doubt for doubt in told.doubts if not (doubt.told_by and told.is_answered)]:
         return doubt_step(told.run, unknown[0].call, unknown[0].calls, unknown[0].at_work)
     if waiting := [ask for ask in told.asks if _may_be_answered(ask)]:

@@ -102,6 +102,7 @@ class People(Opened):
         evidence: str,
         outcome: Any = ...,
         calls: int | None = None,
+        returned: bool = False,
     ) -> None:
         """Say what became of an effect in doubt, and how that is known; the next turn of the run settles it by that.
 
@@ -111,13 +112,16 @@ class People(Opened):
 
         calls: `Effected.calls` as it was when they looked. Where it was sent again since, that is refused:
         `doubt.sent_again`. Needed for `did_not_happen` of what is at more than one call: `doubt.calls`.
+
+        returned: they say as well that its call has returned, or that its process is gone. Needed for `did_not_happen`
+        where the journal does not tell that, and nothing here can prove it.
         """
         host = self._ready()
         check_principal(by, "principal")
         if state not in ("ok", "did_not_happen"):
             hint = "Say `ok` or `did_not_happen`."
             raise Refused(f"{state!r} is no end of a doubt; nothing was done.", code="doubt.state", hint=hint)
-        await resolve(host, id, call, state, by=by, evidence=evidence, outcome=outcome, calls=calls)
+        await resolve(host, id, call, state, by=by, evidence=evidence, outcome=outcome, calls=calls, returned=returned)
 
     # -- authority --------------------------------------------------------------------------------------------------
 

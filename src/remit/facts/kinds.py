@@ -181,6 +181,7 @@ TOLD_EARLY = "effect.told_early"  # the same, while a word about one was from be
 class RunParked(Fact, frozen=True, kw_only=True):
     """The attempt ended and the run waits; the value is {"detail": why, in words}."""
 
+    at_work: list[str] = []  # calls in doubt that had not returned in the process of its worker
     calls: list[str] = []  # failed calls that run again at the next attempt
     code: str  # error code of what stopped it
     early: list[str] = []  # hashes of posted words that a call did not happen which had not returned by then
@@ -225,6 +226,7 @@ class DoubtResolved(Fact, frozen=True, kw_only=True):
     authority: Integer  # head seq of `remit:authority` that it was read at who may say so
     call: str  # name of the effect's call
     intended: str  # hash of the EffectIntended that it is about
+    returned: bool = False  # they say as well that its call has returned, or that its process is gone
     state: Literal["ok", "did_not_happen"]
 
 

@@ -92,6 +92,7 @@ class RunView:
     reach: Reach = field(default_factory=Reach)  # as it was when the journal was read
     post_seq: int = 0  # entries of lane post that are folded in
     last_value: bytes | None = None  # of RunParked or RunEnded
+    at_work: dict[str, str] = field(default_factory=dict)  # calls that may not have returned, with the worker of each
     early: set[str] = field(default_factory=set)  # words that a call did not happen, said before it had returned
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
@@ -99,6 +100,7 @@ class RunView:
         """Workers that an attempt says are dead, at its time in microseconds UTC; who said so first counts."""
         for worker in fact.dead:
             self.dead.setdefault(worker, Death(at, fact.host, fact.up))
+        self.at_work = {call: worker for call, worker in self.at_work.items() if worker not in fact.dead}
 
     def is_early(self, told: Resolved) -> bool:
         """Whether it is known of it that the call was at work when it was said: it may have done it since."""
@@ -191,8 +193,8 @@ def _step(view: RunView, entry: Read, status: Status | None) -> Status:
         if fault := view.reach.take(fact):
             raise _illegal(view, entry, fault)
         _cross(view, entry)
-        if isinstance(fact, EffectIntended) and header.name in view.calls and view.calls[header.name].may_run_again:
-            del view.calls[header.name]
+        if isinstance(fact, EffectIntended):
+            _intend(view, header.name or "")
         elif isinstance(fact, Completion):
             if not (
                 (isinstance(fact, EvidenceTaken) and fact.again) or (isinstance(fact, EffectSettled) and fact.goes_on)
@@ -230,14 +232,29 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
     view.calls[name] = Recorded(name, header.seq, fact, entry.value, begun, entry.salt)
 
 
+def _intend(view: RunView, name: str) -> None:
+    """It is called from here on, and whoever calls it may not live to say that it returned."""
+    if name in view.calls and view.calls[name].may_run_again:
+        del view.calls[name]
+    view.at_work[name] = view.workers[view.epoch]
+
+
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:
     """Forget the failed calls that run again; a failure that the flow caught stays recorded."""
+    worker = view.workers[view.epoch]
+    others = {call: at for call, at in view.at_work.items() if not is_of_one_process(at, worker)}
+    view.at_work = others | {call: others.get(call, worker) for call in fact.at_work}
     view.parked, view.last_value, view.again = fact, entry.value, (*view.again, *fact.calls)
     view.early.update(fact.early)
     for name in fact.calls:
         call = view.calls.pop(name, None)
         if call is None or not call.may_run_again:
             raise _illegal(view, entry, f"{name!r} is to run again and did not fail")
+
+
+def is_of_one_process(worker: str, other: str) -> bool:
+    """Whether both are workers of one process, whose names differ only in which of its runtimes each is."""
+    return worker.rpartition("-")[0] == other.rpartition("-")[0]
 
 
 def _illegal(view: RunView, entry: Read, what: str) -> Tampered:

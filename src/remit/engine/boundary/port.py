@@ -86,9 +86,8 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
 
 
 def note_left(turn: Turn, permit: Permit) -> None:
-    """Of a call that nothing was settled of: it outlives whoever waited for it, or came back to a turn that is lost."""
-    if permit.key in turn.host.outstanding or not _is_held(turn):
-        turn.host.lock.outlive(permit.key, turn.host.clock.now)
+    """Of a call that nothing was settled of: when it came back; it may outlive whoever waited for it."""
+    turn.host.lock.outlive(permit.key, turn.host.clock.now)
 
 
 async def ask_outside(turn: Turn, effect: Effect[Any], request: bytes, key: str) -> Any:

@@ -15,7 +15,6 @@ from remit.engine.process.host import Host
 from remit.engine.process.liveness import pid_of
 from remit.engine.process.outcome import detail_of
 from remit.facts.calls import EffectView
-from remit.facts.kinds import AT_WORK
 from remit.facts.machine import Status
 from remit.facts.view import RunView
 from remit.store.rows import RunFilter
@@ -31,8 +30,8 @@ class Effected:
     lost: why the outcome of one that happened could not be stored, "" where it was. detail: the same in words, or why
     it failed or did not happen. found: how that is known: "" where its call said so, else probe, person or unsent (its
     function never began). told_by: who said what became of it, "" where nobody did.
-    at_work: of one in doubt, the process in which its call had not returned when the run parked, where that may live
-    still and do it; else "".
+    at_work: of one in doubt, the process in which its call had not returned as far as the journal says, where that may
+    live still and do it; else "".
     """
 
     run: str
@@ -105,13 +104,19 @@ async def _of(host: Host, found: Found) -> list[Effected]:
 
 
 async def left_at_work(host: Host, view: RunView) -> dict[str, str]:
-    """Calls that may still be at work though their run parked, with their process. What this process has is known."""
-    worker = view.attempts[-1].worker if view.attempts else ""
-    if view.parked is None or view.parked.code != AT_WORK or await is_holder_dead(host, worker):
-        return {}
-    keys = {name: view.boundary.effects[name].intended.key for name in view.boundary.in_doubt}
-    is_here = host.lock.has(worker)
-    return {name: f"process {pid_of(worker)}" for name, key in keys.items() if not is_here or key in host.outstanding}
+    """Calls in doubt that may still be at work, with their process. What this process has is known."""
+    found = dict[str, str]()
+    for name in view.boundary.in_doubt:
+        worker = view.at_work.get(name)
+        if worker is None:
+            continue
+        if host.lock.has(worker):
+            is_left = view.boundary.effects[name].intended.key in host.outstanding
+        else:
+            is_left = not await is_holder_dead(host, worker)
+        if is_left:
+            found[name] = f"process {pid_of(worker)}"
+    return found
 
 
 def told(view: RunView, effect: EffectView, *, is_held: bool, at_work: str = "") -> Effected:

@@ -19,9 +19,9 @@ from remit.authority.moments import dated
 from remit.authority.witness import counts, objection
 from remit.engine.boundary.settling import is_early
 from remit.engine.people.post import Letter, post
-from remit.engine.process.admit import Found, find, is_worked_at
+from remit.engine.process.admit import Found, find, is_holder_dead, is_worked_at
 from remit.engine.process.host import Host
-from remit.engine.process.liveness import place
+from remit.engine.process.liveness import pid_of, place
 from remit.engine.process.outcome import check_words
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
@@ -48,15 +48,17 @@ async def resolve(
     evidence: str,
     outcome: Any,
     calls: int | None,
+    returned: bool,
 ) -> None:
     """Say what became of an effect. outcome: of one that happened, plain JSON types; `...` where none is said.
 
     calls: at how many calls it was when they looked (`Effected.calls`); None where that was not said.
+    returned: they say as well that its call has returned, or that its process is gone, which nobody here can see.
     Raises Refused: `doubt.outcome` (it happened and gave nothing), `doubt.absent` (no such effect, or it is settled),
-    `doubt.under_way` (a living worker is at it, or its call has not returned), `doubt.resolved` (somebody said so
-    already), `doubt.sent_again` (they looked before that), `doubt.calls` (it was sent more than once, and which sending
-    they looked after was not said), `doubt.evidence`, `doubt.decider`, `doubt.self`, `doubt.role`; ValueRefused:
-    nothing was written.
+    `doubt.under_way` (a living worker is at it, or its call has not returned as far as is known),
+    `doubt.resolved` (somebody said so already), `doubt.sent_again` (they looked before that), `doubt.calls` (it was
+    sent more than once, and which sending they looked after was not said), `doubt.evidence`, `doubt.decider`,
+    `doubt.self`, `doubt.role`; ValueRefused: nothing was written.
     """
     check_words(evidence)
     if not evidence.strip():
@@ -64,11 +66,11 @@ async def resolve(
     _check_outcome(call, state, outcome)
     given = None if outcome is ... else outcome
     data, _ = _PLAIN.write({"evidence": evidence, "outcome": given}, where=f"the outcome of {call}", hint=_GIVEN_HINT)
-    row = await host.store.read_row(host.tenant, run)
-    now = await host.store.now()
+    row, now = await host.store.read_row(host.tenant, run), await host.store.now()
     # Who held it last and is not at it any more: another holder, or this one's renewed lease, is another hold.
     gone = _hold(row) if row is not None and not await is_worked_at(host, row, now=now) else None
 
+    dead = set[str]() if row is None else await _dead(host, run)
     see = f"See `remit effects {shlex.quote(run)}`."
 
     def write(found: Found) -> Letter:
@@ -94,12 +96,34 @@ async def resolve(
                 code="doubt.under_way",
                 hint=f"It may still happen: wait until it returned, or end that process. {_LOOK_AGAIN}",
             )
+        at = found.view.at_work.get(call)
+        if at is not None and state != "ok" and not (returned or at in dead or host.lock.has(at)):
+            raise _is_elsewhere(call, at)
         _check_seen(run, effect, state, calls)
-        fact = DoubtResolved(authority=authority.version, call=call, intended=effect.intention, state=state)
+        fact = DoubtResolved(
+            authority=authority.version, call=call, intended=effect.intention, returned=returned, state=state
+        )
         return Letter(fact, data, (Announce(DoubtTold(call=call)),))
 
     before = await post(host, run, by=by, write=write, is_fenced=True)
     _check_heard(before, await find(host, run), call, by, see)
+
+
+async def _dead(host: Host, run: str) -> set[str]:
+    """Of the workers at which calls of the run may still be at work, those that are proven dead."""
+    at = set((await find(host, run)).view.at_work.values())
+    return {worker for worker in at if await is_holder_dead(host, worker)}
+
+
+def _is_elsewhere(call: str, worker: str) -> Refused:
+    return Refused(
+        f"As far as the journal says, the call of {call!r} has not returned in process {pid_of(worker)}; "
+        "nothing was done.",
+        code="doubt.under_way",
+        hint="It may still happen: wait until it returned there, and go on with the run there, which writes that down; "
+        f"or end that process. {_LOOK_AGAIN} Where that can't be seen from here, as on another machine, who knows that "
+        "it returned, or that its process is gone, says that as well: `--returned` (`returned=True`).",
+    )
 
 
 def _held(host: Host, row: RunRow, call: str) -> Refused:

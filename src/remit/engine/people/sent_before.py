@@ -10,7 +10,7 @@ from typing import Literal
 
 from remit.authority.directory import Authority
 from remit.authority.witness import counts
-from remit.facts.calls import AskView
+from remit.facts.calls import AskView, EffectView, Resolved
 from remit.facts.judgement import Question
 from remit.facts.view import RunView
 
@@ -40,9 +40,13 @@ def sent_before(view: RunView, ask: AskView, authority: Authority | None) -> Sen
     if effect is None or effect.settled is not None or effect.begun > ask.seq:
         return None
     word = view.boundary.last_word(effect)
-    if word is None or (authority is not None and not counts(authority, view.opened, effect, word)):
+    if word is None or view.is_early(word) or not _counts(view, effect, word, authority):
         return SentBefore(effect.intended.key, effect.at, effect.calls)
     return SentBefore(effect.intended.key, effect.at, effect.calls, word.by, word.fact.state)
+
+
+def _counts(view: RunView, effect: EffectView, word: Resolved, authority: Authority | None) -> bool:
+    return authority is None or counts(authority, view.opened, effect, word)
 
 
 def is_of_a_doubt(view: RunView, question: Question) -> bool:

@@ -25,7 +25,7 @@ from remit.engine.turn.caught import failed_behind, to_run_again
 from remit.engine.turn.closing import MISFITS
 from remit.engine.turn.halt import Again, Ended, Halt, Parked, ended
 from remit.engine.turn.left import cut_short, staying
-from remit.engine.turn.outlived import doubt_of, early_words
+from remit.engine.turn.outlived import at_work, doubt_of, early_words, is_noted
 from remit.engine.turn.posts import cancelled, notice
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
@@ -135,15 +135,20 @@ async def _park(attempt: Attempt, halt: Parked) -> Outcome | Again:
     view, words = attempt.view, detail(halt.words)
     outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.waits_for)
     is_news = view.parked is None or (view.parked.waits_for, view.parked.code) != (halt.waits_for, halt.code)
-    early = early_words(attempt)
-    if attempt.has_news or is_news or early or view.last_value != words:
-        fact = RunParked(code=halt.code, early=early, waits_for=halt.waits_for)
+    fact = _parked(attempt, halt.code, halt.waits_for)
+    if attempt.has_news or is_news or fact.early or not is_noted(attempt) or view.last_value != words:
         try:
             await attempt.end(fact, words)
         except Moved:
             await attempt.end(fact, words, is_post_seen=False)
             return Again()
     return outcome
+
+
+def _parked(attempt: Attempt, code: str, waits_for: WaitsFor, calls: Sequence[str] = ()) -> RunParked:
+    """How a turn parks, and what only its process knows of the calls in doubt, whatever the run waits for."""
+    early, left = early_words(attempt), at_work(attempt)
+    return RunParked(at_work=left, calls=list(calls), code=code, early=early, waits_for=waits_for)
 
 
 def _parked_status(halt: Parked) -> Status:
@@ -198,10 +203,9 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> O
     attempt.reopen_to_end()
     before = view.parked
     is_news = before is None or (before.waits_for, before.code, view.last_value) != (waits_for, why.code, words)
-    if attempt.has_news or is_news:  # a word that it took up left the run running
-        return await _park_unless_cancelled(
-            turn, RunParked(code=why.code, early=early_words(attempt), waits_for=waits_for), words
-        )
+    fact = _parked(attempt, why.code, waits_for)
+    if attempt.has_news or is_news or fact.early or not is_noted(attempt):  # what was taken up left the run running
+        return await _park_unless_cancelled(turn, fact, words)
     return None
 
 
@@ -225,7 +229,7 @@ async def park(turn: Turn, flow: str, exc: BaseException) -> RemitError | Outcom
     if isinstance(error, StepError):
         error.hint = _what_next(attempt, exc, error, calls)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
-    fact = RunParked(calls=calls, code=error.code, early=early_words(attempt), waits_for=waits_for)
+    fact = _parked(attempt, error.code, waits_for, calls)
     return await _park_unless_cancelled(turn, fact, detail(error.message)) or error
 
 

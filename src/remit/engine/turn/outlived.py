@@ -21,6 +21,12 @@ def at_work(attempt: Attempt) -> list[str]:
     return [name for name in attempt.boundary.in_doubt if effects[name].intended.key in attempt.outstanding]
 
 
+def is_noted(attempt: Attempt) -> bool:
+    """Whether the journal has it like that: which calls are at work in this process, and which are not any more."""
+    noted, lock = attempt.view.at_work, ProcessLock.own()
+    return [name for name in attempt.boundary.in_doubt if lock.has(noted.get(name, ""))] == at_work(attempt)
+
+
 def was_said_early(lock: ProcessLock, effect: EffectView, told: Resolved) -> bool:
     """Whether it says that a call did not happen, and was said before that came back in this process."""
     if told.fact.state != "did_not_happen":

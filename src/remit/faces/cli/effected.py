@@ -72,6 +72,10 @@ def resolve(
         int | None,
         typer.Option("--calls", metavar="N", min=1, help="At how many calls it was when you looked."),
     ] = None,
+    returned: Annotated[
+        bool,
+        typer.Option("--returned", help="Say as well that its call has returned, or that its process is gone."),
+    ] = False,
 ) -> None:
     """Say what became of an effect in doubt, once, and how that is known."""
 
@@ -80,11 +84,10 @@ def resolve(
         return _outcome(outcome)
 
     async def ask(rt: Runtime, voice: Voice, given: Any) -> int:
-        await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given, calls=calls)
+        await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given, calls=calls, returned=returned)
         document = {"run": id, "call": call, "state": state, "by": by}
         told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
-        left = "".join(one.at_work for one in await rt.effects(id) if one.call == call and state != "ok")
-        voice.answer(document, cell(told), next_of(said_step(id, call, left), voice.there))
+        voice.answer(document, cell(told), next_of(said_step(id), voice.there))
         return Exit.OK
 
     act(manner, ask, first=first)

@@ -114,7 +114,7 @@ def _unsettled(doubt: Effected, now: int) -> Text:
 def _holder(told: Why) -> str:
     if not told.holder:
         left = [f"{doubt.at_work} has not returned from {doubt.call}" for doubt in told.doubts if doubt.at_work]
-        return f"Nobody holds it, but {left[0]} as far as is known." if left else "Nobody holds it."
+        return f"Nobody holds it, but {' and '.join(left)} as far as is known." if left else "Nobody holds it."
     if told.is_holder_dead:
         free = "" if told.status == QUARANTINED else "; it can be taken over at once"
         return f"Worker {told.holder}, which held it, is dead{free}."

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Literal, TypeVar
 
@@ -125,9 +125,9 @@ class SqliteStore(Opened):
         self._check()
         return self._clock.now()
 
-    def append(self, unit: Unit) -> Coroutine[Any, Any, None]:
+    async def append(self, unit: Unit) -> None:
         self._check()
-        return self._group.append(unit)  # as it is: one that only waits for it would cost each step
+        await self._group.append(unit)
 
     async def transact(self, build: Callable[[Any], Any], *, limit_ms: int) -> None:
         """`build` runs on the writer's thread and must leave the connection as it is: no COMMIT, no `PRAGMA`."""
