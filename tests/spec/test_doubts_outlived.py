@@ -145,6 +145,42 @@ async def test_an_early_word_is_written_down_whatever_the_turn_comes_to(database
     assert slow.till.times == [1]
 
 
+async def test_an_early_word_is_written_down_where_nothing_else_is_new(database: Storage, slow: Slow):  # proves: FX-9
+    @remit.effect
+    async def fee(order: Order, *, key: str) -> Receipt:
+        raise ConnectionError("no answer")
+
+    @remit.flow(contract=OPEN)
+    async def flow(run: remit.Run) -> None:
+        await run.gather(run.effect(slow.pay, Order()), run.effect(fee, Order()))
+
+    async with database.open() as rt:
+        await parked(rt, flow)
+        await find_out(rt, "r", "ok", "no receipt", call="fee", by=ANN)
+        assert [await parked(rt, flow) for _ in range(2)] == ["value.unreadable"] * 2
+        await say_elsewhere(database)
+        await slow.finish(rt)
+        assert await parked(rt, flow) == "value.unreadable"
+    with elsewhere():
+        async with database.open() as other:
+            assert [(doubt.call, doubt.told_by) for doubt in (await other.why("r")).doubts] == [("pay", "")]
+
+
+async def test_that_it_returned_is_written_down_where_nothing_else_is_new(
+    database: Storage, slow: Slow
+):  # proves: FX-9
+    slow.pays = False
+    async with database.open() as rt:
+        assert (await rt.run(slow.flow, id="r")).code == "effect.at_work"
+        with elsewhere():
+            async with database.open() as other:
+                assert (await other.run(slow.flow, id="r")).code == "effect.in_doubt"
+        await slow.finish(rt)
+        assert (await rt.run(slow.flow, id="r")).code == "effect.in_doubt"
+        await say_elsewhere(database, returned=False)
+        assert (await rt.run(slow.flow, id="r")).value == [100]
+
+
 async def test_a_word_counts_no_more_in_the_very_turn_whose_call_came_back_since(database: Storage):  # proves: FX-9
     till = Till()
     till.next(till.hold_and_fail)
