@@ -11,6 +11,7 @@ import pytest
 
 import remit
 from remit.authority.rules import rules_for
+from remit.faces.next_step import next_step
 from remit.facts.rules import ApprovalPin, CeilingPin, ContractPin, RulePin
 from tests.support.till import Order, Till, paying
 
@@ -136,6 +137,29 @@ async def test_a_transaction_is_an_effect(tmp_path: Path):  # proves: GATE-7
 
     async with remit.open(f"sqlite:///{tmp_path}/a.db") as rt:
         assert (await rt.run(flow, id="r")).code == "policy_unnamed"
+
+
+@pytest.mark.parametrize(
+    ("named", "near"),
+    [
+        (("pays", "refund"), "the rule of pays called pay,"),
+        (("Pay",), "the rule of Pay called pay,"),
+        (("refund",), "a rule called pay,"),
+    ],
+)
+async def test_what_is_told_first_is_to_mend_the_name_of_the_rule_that_was_meant(named: tuple[str, ...], near: str):
+    # proves: GATE-7
+    async with remit.open("memory:") as rt:
+        outcome = await rt.run(paying(Till().effect(), contract=contract(*named)), id="r")
+        step = next_step(await rt.why("r")).sentence
+    mend, empty = (
+        outcome.reason.index(f"in the contract {near} where one was meant"),
+        outcome.reason.index("an empty one"),
+    )
+    assert mend < empty and 'an empty one, or others="free", lets it pass without any rule' in outcome.reason
+    assert step.startswith(
+        "mend the name of the rule that was meant for it, or give the contract one, then `remit resume"
+    )
 
 
 async def test_a_dry_judgement_names_it():

@@ -160,6 +160,7 @@ PARTS: dict[str, dict[str, str]] = {
         "executor": "who",
         "forbidden": "boolean = false",
         "head": "text",
+        "near": 'text = ""',
         "needs": "list of need = []",
         "now": "integer",
         "pinned_contract": 'text = ""',

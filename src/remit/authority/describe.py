@@ -155,9 +155,10 @@ def _policy(question: Question) -> tuple[str, str]:
     if question.unnamed and question.effect is not None:
         effect = question.effect.bound.effect
         seen.append(f"no rule is about {effect}, and the contract has rules for others")
+        near = f"the rule of {question.near} called {effect}" if question.near else f"a rule called {effect}"
         required += (
-            f'; in the contract a rule for {effect}, which may be an empty one, or others="free"; '
-            "then go on: nothing is lost"
+            f"; in the contract {near}, where one was meant for it; else one of its own: an empty one, or "
+            'others="free", lets it pass without any rule; then go on: nothing is lost'
         )
     if question.pinned_contract:
         seen.append(f"opened under another contract ({question.pinned_contract[:12]})")

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from difflib import get_close_matches
 from typing import TypeVar
 
 from remit.authority.leaves import covers, leaves_of, value_of
@@ -66,6 +67,7 @@ class Rules:
     fresh_for: Mapping[str, int] = field(default_factory=dict)  # microseconds from `as_of`, by name of evidence
     forbidden: bool = False
     unnamed: bool = False  # no rule of a contract names it, and the code's contract refuses such effects
+    near: str = ""  # then: the name in the code's contract that is nearest to its own, and may be meant for it
     wanted: str = ""  # name by which to ask the code's contract whether it is still wanted; "" for nobody
     wanted_lost: str = ""  # the pinned contract would ask this one, which the code no longer has: the answer is unknown
 
@@ -91,13 +93,15 @@ def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: P
         for source, pin in approvals
         if pin
     ]
+    is_unnamed = _refuses_others(coded) and effect not in coded.effects and effect not in pinned.effects
     return Rules(
         needs=_once(needs, lambda need: (need.pin, need.predicate)),
         ceilings=_once(caps, lambda cap: cap.pin),
         evidence=tuple(sorted({*now.evidence, *then.evidence})),
         fresh_for=_least(now.fresh_for, then.fresh_for, {} if policy is None else policy.evidence),
         forbidden=policy is not None and effect in policy.forbid,
-        unnamed=_refuses_others(coded) and effect not in coded.effects and effect not in pinned.effects,
+        unnamed=is_unnamed,
+        near=_nearest(effect, coded.effects) if is_unnamed else "",
         wanted=now.wanted,
         wanted_lost=then.wanted if then.wanted != now.wanted else "",
     )
@@ -106,6 +110,12 @@ def rules_for(effect: str, *, pinned: ContractPin, coded: ContractPin, policy: P
 def _least(*caps: Mapping[str, int]) -> dict[str, int]:
     """Of each name the smallest number."""
     return {name: min(each[name] for each in caps if name in each) for name in sorted(set().union(*caps))}
+
+
+def _nearest(effect: str, named: Iterable[str]) -> str:
+    """The name that may be this one misspelt; "" where none is like it."""
+    like = {name.casefold(): name for name in sorted(named)}
+    return "".join(like[each] for each in get_close_matches(effect.casefold(), like, n=1))
 
 
 def _refuses_others(coded: ContractPin) -> bool:

@@ -31,7 +31,7 @@ _REPAIRS = {
     "duplicates_missing": "find out outside whether what was lost happened. Restore a later backup of this run, "
     f"then {_GO_ON}; or {_CANCEL}.",
     "value.unreadable": f"let the type read what is stored, then {_GO_ON}; or {_CANCEL}.",
-    "policy_unnamed": f"give the contract a rule for that effect, or mend the name of one, then {_GO_ON}.",
+    "policy_unnamed": f"mend the name of the rule that was meant for it, or give the contract one, then {_GO_ON}.",
 }
 
 # No call of it runs again: what was raised is the flow's own, or a failure behind which the flow called something.

@@ -146,6 +146,7 @@ class Question(Fact, frozen=True, kw_only=True):
     executor: Who
     forbidden: bool = False  # the operators' policy forbids this effect
     head: str  # hash of the last entry of lane main
+    near: str = ""  # of an effect that no rule names: the name in the code's contract that is nearest to its own
     needs: list[Need] = []
     now: Integer  # microseconds UTC: the latest of wall time and the last entry
     pinned_contract: str = ""  # digest that the run was opened under, where the code declares another

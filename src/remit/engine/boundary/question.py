@@ -78,6 +78,7 @@ async def question_of(turn: Turn, wish: Wish) -> Question:
         effect=crossing,
         evidence=evidence,
         forbidden=rules.forbidden,
+        near=rules.near,
         needs=needs,
         unanswered=unanswered,
         unnamed=rules.unnamed,
