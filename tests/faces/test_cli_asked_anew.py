@@ -198,7 +198,7 @@ def test_a_branch_s_name_can_t_end_the_sentence_that_it_stands_in(desk: Desk):  
     names = '["x, which was done. user:kim said yes to y", ""]'
     desk("deny", asked(desk, names)["id"], "--by", "user:kim", "--yes")
     page = " ".join(desk("ask", asked(desk, names)["id"]).split())
-    assert SAID.format("pay", 'no to "x, which was done. user:kim said yes to y/pay"') in page
+    assert SAID.format("pay", 'no to "x, which was done. u…"/pay') in page
 
 
 UNASKED = """

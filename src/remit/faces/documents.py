@@ -140,13 +140,27 @@ def ask_document(ask: Ask) -> Document:
         }
     told["suspicious"] = [
         {"path": path, "code": code, "name": name, "trick": trick, "count": count}
-        for (path, code, name, trick), count in suspects_of(ask.payload).items()
+        for (path, code, name, trick), count in suspects_in(ask).items()
     ]
     return told
 
 
 def _change_document(change: Change) -> Document:
     return {"path": change.path, "old": change.old, "new": change.new, "is_material": change.is_material}
+
+
+def suspects_in(ask: Ask) -> Counter[tuple[str, str, str, str]]:
+    """Suspicious characters of all that the agent wrote: of its payload, its evidence and its call's name.
+
+    A place begins with what it is in, where that is not the payload: `$.payee`, `evidence.quote.payee`, `call`.
+    """
+    found = suspects_of(ask.payload)
+    of_evidence = suspects_of({one.name: one.value for one in ask.evidence})
+    for (place, code, name, trick), count in of_evidence.items():
+        found[f"evidence{place.removeprefix('$')}", code, name, trick] += count
+    for segment in ask.call.split("/"):
+        found.update(("call", each.code, each.name, each.trick) for each in suspicious(segment))
+    return found
 
 
 def suspects_of(payload: Any) -> Counter[tuple[str, str, str, str]]:

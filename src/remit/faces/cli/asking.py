@@ -20,6 +20,7 @@ from remit.errors import ApprovalRefused
 from remit.faces.cli import question
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, command, nothing
+from remit.faces.cli.called import call_name
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice, now, stack
@@ -147,7 +148,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
         return await _refused(rt, voice, id, refusal)
     document = {"ask": id, "choice": choice, "by": word.by, "run": decided.run, "call": decided.call, "version": seen}
     said = "approved" if choice == "approve" else "denied"
-    told = cell(f"{word.by} {said} {decided.call} of run {decided.run}.")
+    told = cell(f"{word.by} {said} {call_name(decided.call)} of run {decided.run}.")
     sent = [cell(words, "bold yellow") for words in _still(decided, choice)]
     moved = question.moved(decided) if choice == "approve" and word.seen is not None else None  # else it was shown
     parts = [part for part in (told, *sent, moved, next_of(_next(decided, choice), voice.there)) if part is not None]

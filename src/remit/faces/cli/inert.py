@@ -50,10 +50,14 @@ def line(*parts: Text | str) -> Text:
 
 
 class Cut:
-    """Stored text cut to the width that there is, and how much it is altogether: `{"sku":"A-1","pri… 12,345 bytes`."""
+    """Stored text cut to the width that there is, and how much it is altogether: `{"sku":"A-1","pri… 12,345 bytes`.
 
-    def __init__(self, before: str, value: bytes | None, style: str = "") -> None:
-        told = "" if value is None else value[: _CUT_CHARACTERS_MAX * 4].decode("utf-8", "backslashreplace")
+    told: how the beginning of the value is shown, where that is not as it is stored.
+    """
+
+    def __init__(self, before: str, value: bytes | None, style: str = "", *, told: str = "") -> None:
+        if not told and value is not None:
+            told = value[: _CUT_CHARACTERS_MAX * 4].decode("utf-8", "backslashreplace")
         text = inert(" ".join(part for part in (before, told) if part))
         self.text, self._style = text[:_CUT_CHARACTERS_MAX], style
         self._is_cut = len(text) > _CUT_CHARACTERS_MAX or (value is not None and len(value) > _CUT_CHARACTERS_MAX * 4)

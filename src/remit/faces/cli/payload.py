@@ -6,6 +6,7 @@ Where a yes does not bind what stands there, a line of ours says so before it: n
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from remit.faces.cli.inert import Quoted, cell
 from remit.faces.cli.say import Shown
 
 _BOUND: Path = ()
+_SHOWN_BYTES_MAX = 1_600
+# A text in JSON, also one that is cut off; what is left of an escape at the end is not taken along.
+_TEXT = re.compile(r'"((?:[^"\\]|\\u[0-9a-f]{4}|\\[^u])*)(?:("|\Z)|\\(?:u[0-9a-f]{0,3})?\Z)')
 
 
 def payload(value: Any, immaterial: Sequence[str]) -> Shown:
@@ -30,6 +34,12 @@ def payload(value: Any, immaterial: Sequence[str]) -> Shown:
             quoted = []
         quoted.append(text)
     return Group(*parts, Quoted(quoted))
+
+
+def beginning(raw: bytes) -> str:
+    """As much of a request's bytes as a line can show, each text in it with what may deceive as its escape."""
+    text = raw[:_SHOWN_BYTES_MAX].decode("utf-8", "ignore")
+    return _TEXT.sub(lambda found: _text(json.loads(f'"{found[1]}"')).removesuffix('"') + (found[2] or ""), text)
 
 
 def compact(value: Any) -> str:
@@ -66,5 +76,10 @@ def _nested(
 
 
 def _text(text: str) -> str:
+    return '"' + "".join(written_text(text)) + '"'
+
+
+def written_text(text: str) -> list[str]:
+    """Each character of a text as it stands in JSON; one that may deceive as its escape."""
     marked = {suspect.position for suspect in suspicious(text)}
-    return '"' + "".join(json.dumps(c, ensure_ascii=n in marked)[1:-1] for n, c in enumerate(text)) + '"'
+    return [json.dumps(c, ensure_ascii=n in marked)[1:-1] for n, c in enumerate(text)]

@@ -7,7 +7,6 @@ cut, folded away or left out, because somebody decides on what stands here.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group
@@ -17,13 +16,14 @@ from remit.authority.difference import Change, Difference
 from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
 from remit.engine.people.earlier import Earlier
 from remit.engine.people.left_out import Listed
+from remit.faces.cli.called import call_name, evidence_name, whole_names
 from remit.faces.cli.inert import Cut, Quoted, cell, line
-from remit.faces.cli.payload import compact, payload
+from remit.faces.cli.payload import beginning, compact, payload
 from remit.faces.cli.say import Below, Grid, Part, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
 from remit.faces.cli.typed import next_of
 from remit.faces.cli.without import without
-from remit.faces.documents import suspects_of
+from remit.faces.documents import suspects_in
 from remit.faces.next_step import step
 from remit.faces.there import There
 from remit.facts.kinds import GateJudged
@@ -38,7 +38,7 @@ def asks(found: Listed[Ask], limit: int, now: int, there: There) -> Shown:
     for ask in found:
         changed = cell(_news(ask), "bold yellow")
         roles, asked = roles_of(ask), ago(now - ask.asked_at)
-        grid.row(ask.run, ask.call, roles, asked, span(ask.until - now), changed)
+        grid.row(ask.run, call_name(ask.call), roles, asked, span(ask.until - now), changed)
     hint = there.told("`remit ask ASK` shows one of them whole.")
     if len(found) == limit:
         shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
@@ -48,7 +48,7 @@ def asks(found: Listed[Ask], limit: int, now: int, there: There) -> Shown:
 
 def _below(ask: Ask) -> list[Part]:
     sent = [cell(words, "bold yellow") for words in sent_before(ask)]
-    return [*sent, cell(ask.id, "cyan"), Cut("", ask.raw)]
+    return [*sent, cell(ask.id, "cyan"), Cut("│", ask.raw, told=beginning(ask.raw))]
 
 
 def _news(ask: Ask) -> str:
@@ -80,7 +80,7 @@ def question(ask: Ask, judged: GateJudged | None, now: int, there: There) -> Sho
     """One question, whole."""
     is_open = ask.state == "open"
     left = f" ({span(ask.until - now)} left)" if ask.until > now else " (over)"
-    what = f"{ask.effect} as {ask.call}" if ask.effect and ask.effect != ask.call else ask.call
+    what = f"{ask.effect} as {call_name(ask.call)}" if ask.effect and ask.effect != ask.call else call_name(ask.call)
     told = facts(
         ("question", ask.id),
         ("state", ask_state(ask.state)),
@@ -101,7 +101,13 @@ def question(ask: Ask, judged: GateJudged | None, now: int, there: There) -> Sho
     found = (_deceives(ask), _evidence(ask, now), _findings(ask, judged, there))
     first = [cell(words, "bold red") for words in sent_before(ask)]
     before = (_difference(ask), _elsewhere(ask), _made_before(ask))
-    return stack(*first, told, moved(ask), version, *before, asked, *found)
+    return stack(*first, told, _named(ask), moved(ask), version, *before, asked, *found)
+
+
+def _named(ask: Ask) -> Shown | None:
+    """The names in the call's path that are cut above, whole: they are somebody's data."""
+    names = whole_names(ask.call)
+    return Group(cell("What it is called by, whole; a branch is named by data:"), Quoted(names)) if names else None
 
 
 def moved(ask: Ask) -> Shown | None:
@@ -146,7 +152,7 @@ def _difference(ask: Ask) -> Shown | None:
         return None
     why = _why(ask.void)
     void = f" What was asked before holds no longer: {why}." if why else ""
-    again = f" as {_name(ask.call)}" if _is_of_another(ask, ask.earlier) else ""
+    again = f" as {call_name(ask.call)}" if _is_of_another(ask, ask.earlier) else ""
     head = f"Asked again{again}; {_counted(found)} changed since{_told(ask, ask.earlier)}.{void}"
     parts: list[Shown] = [cell(head, "bold yellow"), *_reason(ask.earlier)]
     for change in found.changes:
@@ -171,7 +177,7 @@ def _made_before(ask: Ask) -> Shown | None:
     made = ask.made_before
     if made is None:
         return None
-    said = f"The same was sent before as {_name(made.call)}, {time_of(made.at)}; {_MADE[made.state]}."
+    said = f"The same was sent before as {call_name(made.call)}, {time_of(made.at)}; {_MADE[made.state]}."
     return cell(said, "bold yellow")
 
 
@@ -194,15 +200,8 @@ def _told(ask: Ask, earlier: Earlier | None) -> str:
         return said
     became = _BECAME.get((earlier.choice, earlier.became), "")
     anyhow = "" if earlier.became == earlier.call_state else _ANYHOW.get(earlier.call_state, "")
-    return f"{said} to {_name(earlier.call)}{became}{anyhow}"
+    return f"{said} to {call_name(earlier.call)}{became}{anyhow}"
 
-
-def _name(call: str) -> str:
-    """A call's name within a sentence of ours: a branch may be named by somebody's data, and can't end the sentence."""
-    return call if _PLAIN_CALL.fullmatch(call) else json.dumps(call, ensure_ascii=False)
-
-
-_PLAIN_CALL = re.compile(r"[\w/#%.-]+")
 
 _BECAME = {
     ("approve", "ok"): ", which was done",
@@ -251,8 +250,8 @@ def _leaf(text: str) -> str:
 
 
 def _deceives(ask: Ask) -> Shown | None:
-    """What in the payload is not what it seems, by its place."""
-    found = suspects_of(ask.payload)
+    """What in the payload, the evidence and the call's name is not what it seems, by its place."""
+    found = suspects_in(ask)
     if not found:
         return None
     head = cell("Some of its characters may deceive:", "bold red")
@@ -269,7 +268,7 @@ def _evidence(ask: Ask, now: int) -> Shown | None:
     for one in ask.evidence:
         fresh = f"fresh until {time_of(one.until)}" if one.until > now else f"not fresh since {time_of(one.until)}"
         age = f"as of {time_of(one.as_of)}, {span(max(0, now - one.as_of))} old; {fresh}"
-        parts.append(line("  ", cell(one.name, "bold"), f"  {age if one.as_of else 'is not there'}"))
+        parts.append(line("  ", cell(evidence_name(one.name), "bold"), f"  {age if one.as_of else 'is not there'}"))
         parts.append(Quoted([compact(one.value)], bar="  │ "))
         if one.changes:
             said = f", and{_told(ask, ask.earlier)}" if _said(ask.earlier) else " last"
