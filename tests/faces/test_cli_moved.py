@@ -235,8 +235,37 @@ def test_a_yes_that_may_be_void_is_not_given_unwarned(desk: Desk, moves: str, mo
         desk("grant", whom, "clerk", "--by", "user:ops")
     shown = words(desk("ask", ask["id"]))
     assert desk.json("ask", ask["id"])["moved"] == moved and told in shown and "7 checks passed then." in shown
-    said = words(desk("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"]))
-    assert told in said and ("may be void" in said) is bool(moved)
+    is_void = moves == "policy"
+    said = words(desk("approve", ask["id"], "--by", "user:kim", "--seen", ask["version"], exits=8 if is_void else 0))
+    assert (told in said or is_void) and ("void already: the policy was set since" in said) is is_void
+
+
+@pytest.mark.parametrize("as_seen", [True, False], ids=["seen", "yes"])
+def test_a_yes_that_is_void_when_it_is_given_is_not_told_as_one_that_is_gone_on_with(
+    desk: Desk, as_seen: bool
+):  # proves: APR-1
+    ask = asked(desk)
+    policy(desk, 'version = "4"\n[ceilings]\n"pay.amount" = 500000\n')
+    given = ("--seen", ask["version"]) if as_seen else ("--yes",)
+    said = desk("approve", ask["id"], "--by", "user:kim", *given, exits=8)
+    assert "That yes is void already: the policy was set since it was asked. It is kept, and releases nothing." in said
+    assert "goes on with it" not in said
+    assert (
+        words(said)
+        .rstrip()
+        .endswith("remit resume r MODULE:FLOW asks anew where a yes is still needed, or ends the run.")
+    )
+    assert "(which counts no longer)" in desk("why", "r")
+    desk("resume", "r", "flows:buy", exits=8)
+    assert desk.json("effects", "r") == [], "nothing was paid"
+
+
+def test_the_document_of_a_yes_says_whether_it_counts(desk: Desk):  # proves: APR-1
+    ask = asked(desk)
+    policy(desk, 'version = "4"\n[ceilings]\n"pay.amount" = 500000\n')
+    assert desk.json("approve", ask["id"], "--by", "user:kim", "--yes", exits=8)["counts"] is False
+    desk("resume", "r", "flows:buy", exits=8)
+    assert desk.json("approve", newest_ask(desk)["id"], "--by", "user:kim", "--yes")["counts"] is True
 
 
 def test_whom_it_is_not_for_is_refused_before_anything_is_shown(desk: Desk):

@@ -14,7 +14,8 @@ from typing import Annotated
 
 import typer
 
-from remit.engine.people.asks import Ask, Choice
+from remit.engine.people.asks import POLICY_MOVED, Ask, Choice
+from remit.engine.people.counting import answer_counts
 from remit.engine.people.deciding import check_decider
 from remit.errors import ApprovalRefused
 from remit.faces.cli import question
@@ -150,10 +151,25 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
     said = "approved" if choice == "approve" else "denied"
     told = cell(f"{word.by} {said} {call_name(decided.call)} of run {decided.run}.")
     sent = [cell(words, "bold yellow") for words in _still(decided, choice)]
+    if choice == "approve" and not await _is_good(rt, decided):
+        void = cell(_void(decided), "bold yellow")
+        voice.answer(document | _since(decided) | {"counts": False}, told, void, next_of(_anew(decided), voice.there))
+        return Exit.NOT_COMPLETED
     moved = question.moved(decided) if choice == "approve" and word.seen is not None else None  # else it was shown
     parts = [part for part in (told, *sent, moved, next_of(_next(decided, choice), voice.there)) if part is not None]
-    voice.answer(document | _since(decided), *parts)
+    voice.answer(document | _since(decided) | {"counts": True}, *parts)
     return Exit.OK
+
+
+async def _is_good(rt: Runtime, decided: Ask) -> bool:
+    """Whether the yes that was given just now would be taken up, by directory and policy as they are."""
+    view = (await rt.show(decided.run)).view
+    return answer_counts(view, view.boundary.asks[decided.id], await rt.authority(), now())
+
+
+def _void(decided: Ask) -> str:
+    why = "the policy was set" if POLICY_MOVED in decided.moved else "what it rests on moved"
+    return f"That yes is void already: {why} since it was asked. It is kept, and releases nothing."
 
 
 async def _refused(rt: Runtime, voice: Voice, id: str, refusal: ApprovalRefused) -> int:
@@ -211,6 +227,11 @@ def _next(ask: Ask, choice: Choice) -> Step:
     if choice == "deny" and sent is not None and not sent.told_by:
         return _find_out(ask.run, ask.call, sent.calls)
     words = "`remit resume {run} MODULE:FLOW` goes on with it, or whoever works at it does."
+    return step(words, run=shlex.quote(ask.run))
+
+
+def _anew(ask: Ask) -> Step:
+    words = "`remit resume {run} MODULE:FLOW` asks anew where a yes is still needed, or ends the run."
     return step(words, run=shlex.quote(ask.run))
 
 
