@@ -347,6 +347,7 @@ async def test_at_high_risk_and_on_a_store_without_rows_it_is_refused(storage: S
         with pytest.raises(remit.CallRefused) as refused:
             await rt.run(flow, 5, id="r")
         assert refused.value.code == "transact.risk"
+        assert "on the disk before it is called" in refused.value.hint and "acknowledged" not in refused.value.hint
         if storage.kind != "sqlite":
             with pytest.raises(remit.CallRefused) as refused:
                 await rt.run(low, 5, id="s")

@@ -60,7 +60,7 @@ def _check_may(turn: Turn, effect: Transaction[Any], name: str) -> None:
         raise CallRefused(
             f"{name} is a transaction in a flow of high risk; nothing was done.",
             code="transact.risk",
-            hint="Make it an effect: at high risk the intention is acknowledged before anything happens.",
+            hint="Make it an effect: its intention is on the disk before it is called, a transaction's only with it.",
         )
     how = turn.host.store.transacts
     if not how:
