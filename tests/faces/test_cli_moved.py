@@ -311,7 +311,7 @@ def test_evidence_that_stays_expired_is_not_gone_on_with_for_ever(desk: Desk):
     """A yes that was given is no reason to say that the next turn brings it on."""
     ask = asked(desk)
     policy(desk, 'version = "4"\n[evidence]\nquote = "30m"\n')
-    desk("approve", ask["id"], "--by", "user:kim", "--yes")
+    desk("approve", ask["id"], "--by", "user:kim", "--yes", exits=8)
     told = desk.json("resume", "r", "flows:buy", exits=8)
     assert told["code"] == "evidence_expired"
     assert "remit cancel r --by user:YOU" in desk.json("why", "r")["next"]
