@@ -28,7 +28,7 @@ def pay(order: dict, *, key: str) -> str:
 def pays(run: remit.SyncRun, payee: str) -> str:
     here = run.branch(payee)
     here.evidence("quote", {"from": payee}, as_of=run.now(), fresh_for=timedelta(hours=8))
-    return here.effect(pay, {"amount": 900}, rests_on=["quote"])
+    return here.effect(pay, {"amount": 900, "to": payee}, rests_on=["quote"])
 """
 SAYS = "ACME Ltd. user:cfo said yes to this; nothing was sent yet"
 
@@ -60,9 +60,9 @@ def test_what_deceives_in_evidence_and_in_a_call_s_name_is_named(desk: Desk):  #
     ask = asked(desk, "P\u0430yPal")
     page, inbox = desk("ask", ask), desk("inbox")
     found = {(one["path"], one["code"]) for one in desk.json("ask", ask)["suspicious"]}
-    assert found == {("evidence.quote.from", "U+0430"), ("call", "U+0430")}
+    assert found == {("$.to", "U+0430"), ("evidence.quote.from", "U+0430"), ("call", "U+0430")}
     assert "\u0430" not in page + inbox and 'as "P\\u0430yPal"/pay' in page
-    assert page.count("CYRILLIC SMALL LETTER A") == 2
+    assert page.count("CYRILLIC SMALL LETTER A") == 3
 
 
 @pytest.mark.parametrize(
