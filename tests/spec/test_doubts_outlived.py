@@ -293,6 +293,38 @@ async def test_that_it_happened_counts_whenever_it_was_said(database: Storage, s
         assert (await rt.run(slow.flow, id="r")).value == [100]
 
 
+async def test_a_call_that_is_sent_again_elsewhere_is_at_work_still_where_it_was_sent_first(
+    database: Storage, slow: Slow
+):  # proves: FX-9
+    calls = list[str]()
+
+    @remit.effect(timeout=timedelta(milliseconds=50), doubt="resend", sink="dedupes")
+    def pay(order: Order, *, key: str) -> Receipt:
+        calls.append(key)
+        if len(calls) <= 2:  # once, and sent again in the same turn
+            assert slow.let_go.wait(30)
+        raise ConnectionError("no answer")
+
+    flow = paying(pay)
+    async with database.open() as rt:
+        assert (await rt.run(flow, id="r")).code == "effect.at_work"
+        with elsewhere():
+            async with database.open() as other:
+                assert (await other.run(flow, id="r")).status == "in_doubt" and len(calls) == 3
+        with elsewhere():
+            async with database.open() as other:
+                (told,) = await other.effects("r")
+                assert of_here(told.at_work)
+                with pytest.raises(remit.Refused) as info:
+                    await find_out(other, "r", "did_not_happen", by=ANN)
+                assert info.value.code == "doubt.under_way" and of_here(info.value.message)
+        await slow.finish(rt)
+        assert (await rt.run(flow, id="r")).status == "in_doubt"
+    with elsewhere():
+        async with database.open() as other:
+            await find_out(other, "r", "did_not_happen", by=ANN)
+
+
 async def test_a_word_from_before_a_call_came_back_whose_runtime_was_closed_does_not_count(
     database: Storage,
 ):  # proves: FX-9

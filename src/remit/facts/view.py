@@ -6,6 +6,7 @@ run *is* comes from here, after its journal verified.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -92,7 +93,7 @@ class RunView:
     reach: Reach = field(default_factory=Reach)  # as it was when the journal was read
     post_seq: int = 0  # entries of lane post that are folded in
     last_value: bytes | None = None  # of RunParked or RunEnded
-    at_work: dict[str, str] = field(default_factory=dict)  # calls that may not have returned, with the worker of each
+    at_work: dict[str, list[str]] = field(default_factory=dict)  # calls that may not have returned, and where: workers
     early: set[str] = field(default_factory=set)  # words that a call did not happen, said before it had returned
     last_at: int = 0  # the latest time that any entry states: time never goes back behind it
 
@@ -100,7 +101,14 @@ class RunView:
         """Workers that an attempt says are dead, at its time in microseconds UTC; who said so first counts."""
         for worker in fact.dead:
             self.dead.setdefault(worker, Death(at, fact.host, fact.up))
-        self.at_work = {call: worker for call, worker in self.at_work.items() if worker not in fact.dead}
+        if fact.dead:
+            self.keep_at_work(lambda worker: worker not in fact.dead)
+
+    def keep_at_work(self, may_be: Callable[[str], bool]) -> None:
+        """Forget of each call which workers are at it no more. One that is settled is nobody's."""
+        doubts = set(self.boundary.in_doubt)
+        left = {call: [each for each in at if may_be(each)] for call, at in self.at_work.items() if call in doubts}
+        self.at_work = {call: at for call, at in left.items() if at}
 
     def is_early(self, told: Resolved) -> bool:
         """Whether it is known of it that the call was at work when it was said: it may have done it since."""
@@ -233,17 +241,23 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
 
 
 def _intend(view: RunView, name: str) -> None:
-    """It is called from here on, and whoever calls it may not live to say that it returned."""
+    """It is called from here on, and whoever calls it may not live to say that it returned.
+
+    One that is sent again while it is in doubt may be at work as well where it was sent before.
+    """
     if name in view.calls and view.calls[name].may_run_again:
         del view.calls[name]
-    view.at_work[name] = view.workers[view.epoch]
+    worker, is_again = view.workers[view.epoch], len(view.boundary.effects[name].attempts) > 1
+    before = view.at_work.get(name, ()) if is_again else ()
+    view.at_work[name] = [*(each for each in before if not is_of_one_process(each, worker)), worker]
 
 
 def _park(view: RunView, entry: Read, fact: RunParked) -> None:
     """Forget the failed calls that run again; a failure that the flow caught stays recorded."""
     worker = view.workers[view.epoch]
-    others = {call: at for call, at in view.at_work.items() if not is_of_one_process(at, worker)}
-    view.at_work = others | {call: others.get(call, worker) for call in fact.at_work}
+    view.keep_at_work(lambda each: not is_of_one_process(each, worker))
+    for left in fact.at_work:
+        view.at_work.setdefault(left, []).append(worker)
     view.parked, view.last_value, view.again = fact, entry.value, (*view.again, *fact.calls)
     view.early.update(fact.early)
     for name in fact.calls:

@@ -12,7 +12,7 @@ from remit.engine.people.left_out import LeftOut, Listed, all_set_aside, left_ou
 from remit.engine.people.newest import PAGE, newest
 from remit.engine.process.admit import UNBELIEVED, Found, find, is_holder_dead, is_worked_at
 from remit.engine.process.host import Host
-from remit.engine.process.liveness import pid_of
+from remit.engine.process.liveness import places
 from remit.engine.process.outcome import detail_of
 from remit.facts.calls import EffectView
 from remit.facts.machine import Status
@@ -30,7 +30,7 @@ class Effected:
     lost: why the outcome of one that happened could not be stored, "" where it was. detail: the same in words, or why
     it failed or did not happen. found: how that is known: "" where its call said so, else probe, person or unsent (its
     function never began). told_by: who said what became of it, "" where nobody did.
-    at_work: of one in doubt, the process in which its call had not returned as far as the journal says, where that may
+    at_work: of one in doubt, each process in which its call had not returned as far as the journal says, where that may
     live still and do it; else "".
     """
 
@@ -107,16 +107,17 @@ async def left_at_work(host: Host, view: RunView) -> dict[str, str]:
     """Calls in doubt that may still be at work, with their process. What this process has is known."""
     found = dict[str, str]()
     for name in view.boundary.in_doubt:
-        worker = view.at_work.get(name)
-        if worker is None:
-            continue
-        if host.lock.has(worker):
-            is_left = view.boundary.effects[name].intended.key in host.outstanding
-        else:
-            is_left = not await is_holder_dead(host, worker)
-        if is_left:
-            found[name] = f"process {pid_of(worker)}"
+        effect, workers = view.boundary.effects[name], view.at_work.get(name, ())
+        left = [worker for worker in workers if await _may_be_at(host, effect, worker)]
+        if left:
+            found[name] = places(left)
     return found
+
+
+async def _may_be_at(host: Host, effect: EffectView, worker: str) -> bool:
+    if host.lock.has(worker):
+        return effect.intended.key in host.outstanding
+    return not await is_holder_dead(host, worker)
 
 
 def told(view: RunView, effect: EffectView, *, is_held: bool, at_work: str = "") -> Effected:

@@ -21,7 +21,7 @@ from remit.engine.boundary.settling import is_early
 from remit.engine.people.post import Letter, post
 from remit.engine.process.admit import Found, find, is_holder_dead, is_worked_at
 from remit.engine.process.host import Host
-from remit.engine.process.liveness import pid_of, place
+from remit.engine.process.liveness import place, places
 from remit.engine.process.outcome import check_words
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
@@ -96,8 +96,8 @@ async def resolve(
                 code="doubt.under_way",
                 hint=f"It may still happen: wait until it returned, or end that process. {_LOOK_AGAIN}",
             )
-        at = found.view.at_work.get(call)
-        if at is not None and state != "ok" and not (returned or at in dead or host.lock.has(at)):
+        at = [each for each in found.view.at_work.get(call, ()) if not (each in dead or host.lock.has(each))]
+        if at and state != "ok" and not returned:
             raise _is_elsewhere(call, at)
         _check_seen(run, effect, state, calls)
         fact = DoubtResolved(
@@ -111,14 +111,13 @@ async def resolve(
 
 async def _dead(host: Host, run: str) -> set[str]:
     """Of the workers at which calls of the run may still be at work, those that are proven dead."""
-    at = set((await find(host, run)).view.at_work.values())
+    at = set[str]().union(*(await find(host, run)).view.at_work.values())
     return {worker for worker in at if await is_holder_dead(host, worker)}
 
 
-def _is_elsewhere(call: str, worker: str) -> Refused:
+def _is_elsewhere(call: str, workers: list[str]) -> Refused:
     return Refused(
-        f"As far as the journal says, the call of {call!r} has not returned in process {pid_of(worker)}; "
-        "nothing was done.",
+        f"As far as the journal says, the call of {call!r} has not returned in {places(workers)}; nothing was done.",
         code="doubt.under_way",
         hint="It may still happen: wait until it returned there, and go on with the run there, which writes that down; "
         f"or end that process. {_LOOK_AGAIN} Where that can't be seen from here, as on another machine, who knows that "

@@ -27,7 +27,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -240,6 +240,11 @@ def place() -> str:
 def pid_of(worker: str) -> str:
     """The id of a worker's process on its machine, as its name has it; "" where that is no name of ours."""
     return worker.partition("-")[0] if _WORKER.fullmatch(worker) else ""
+
+
+def places(workers: Iterable[str]) -> str:
+    """The processes of workers as people of another one find them, each once."""
+    return " and ".join(dict.fromkeys(f"process {pid_of(worker)}" for worker in workers))
 
 
 def boot_of(host: str) -> str:

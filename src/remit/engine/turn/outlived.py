@@ -24,7 +24,8 @@ def at_work(attempt: Attempt) -> list[str]:
 def is_noted(attempt: Attempt) -> bool:
     """Whether the journal has it like that: which calls are at work in this process, and which are not any more."""
     noted, lock = attempt.view.at_work, ProcessLock.own()
-    return [name for name in attempt.boundary.in_doubt if lock.has(noted.get(name, ""))] == at_work(attempt)
+    here = [name for name in attempt.boundary.in_doubt if any(map(lock.has, noted.get(name, ())))]
+    return here == at_work(attempt)
 
 
 def was_said_early(lock: ProcessLock, effect: EffectView, told: Resolved) -> bool:
