@@ -332,7 +332,9 @@ class Life:
             "step.failed",
             "effect.did_not_happen",
         ):  # the flow called something else behind it, so it stays as it is recorded
-            return not parked.get("calls") and self._is_followed(self.turns[run])
+            # Or a time-out, which is recorded nowhere, had the flow go on before it was told of that.
+            is_passed = self._is_followed(self.turns[run]) or self.known[run].has_given_up
+            return not parked.get("calls") and is_passed
         return code in ("effect.value_lost", "effect.declined")
 
     def _is_followed(self, turn: Turn) -> bool:
