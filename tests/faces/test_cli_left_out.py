@@ -102,7 +102,7 @@ def test_many_are_named_by_their_number_and_all_of_them_in_json(desk: Desk):  # 
 def test_the_inbox_says_which_runs_that_ask_are_left_out(desk: Desk):  # proves: LOG-3, APR-8
     edit(desk, "ask-1")
     shown = desk("inbox", exits=5)
-    assert "ask-2  may I" in shown and "it leaves out ask-1" in shown
+    assert 'ask-2  "may I"' in shown and "it leaves out ask-1" in shown
     told = desk.json("inbox", exits=5)
     assert [(one["run"], one["state"]) for one in told] == [("ask-2", "open"), ("ask-1", "left_out")]
     edit(desk, "ask-2")

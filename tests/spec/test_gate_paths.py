@@ -47,6 +47,8 @@ PLACES: dict[str, dict[str, str]] = {
         "engine/declared/outward.py Outward.check_function": "looked at when it is declared",
         "engine/declared/outward.py Outward.is_one": "compared with another",
         "engine/declared/outward.py Outward.tell": "looked at for its name",
+        "engine/turn/brought.py brought": "looked at for what it closes over",
+        "engine/turn/brought.py _reached": "the same",
         "engine/turn/step.py body": "a step's",
         "engine/boundary/evidence.py _fetched": "a step's, which takes evidence again",
         "engine/boundary/evidence.py take": "the same, looked at when the evidence is stated",

@@ -129,7 +129,8 @@ class DefinitionIncompatible(RemitError):
         told = f"The journal has {_listed(recorded)}, which the code no longer asks for; {new}."
         if behind:
             told = f"The journal has {_listed(recorded)}; the code lets {_listed(behind)} leave the flow before that."
-            hint = f"{_CAUGHT}. {again}" if done else f"{_CAUGHT}, or open a new run. {cancel_first('RUN')}"
+            anew = done_anew(done) or f"Or open a new run. {cancel_first('RUN')}"
+            hint = f"{_CAUGHT}. {anew}"
         if is_given_else:
             told = (
                 f"The journal has {_listed(recorded)}, which stands or stood beside other calls, and the code gives it "

@@ -138,7 +138,7 @@ def _closed_over(functions: dict[FunctionType, bool], made: _Made) -> Iterator[A
     for fn, is_work in functions.items():
         for cell, value in _values(fn):
             if isinstance(value, partial):
-                called = _called(value)
+                called = _function_of(value)
                 if isinstance(called, FunctionType) and called in made:
                     yield value.args
                     yield value.keywords
@@ -148,7 +148,7 @@ def _closed_over(functions: dict[FunctionType, bool], made: _Made) -> Iterator[A
                 yield value
 
 
-def _called(fn: Any) -> Any:
+def _function_of(fn: Any) -> Any:
     while isinstance(fn, partial):
         fn = fn.func
     return fn
