@@ -72,6 +72,22 @@ async def test_without_one_what_did_not_happen_keeps_its_request_and_the_next_or
         with pytest.raises(remit.EffectDidNotHappen):
             await rt.run(flow, id="r")
         rails.has_connection = True
-        with pytest.raises(remit.DefinitionIncompatible, match="swift with another request"):
+        with pytest.raises(remit.DefinitionIncompatible, match="swift with another request") as refused:
             await rt.run(flow, id="r")
-    assert rails.paid == [("sepa", "I-1")]
+        assert rails.paid == [("sepa", "I-1")]
+        assert "is known not to have happened" in refused.value.message
+        assert "`run.branch`" in refused.value.hint and "Bring the recorded calls back" not in refused.value.hint
+
+        @remit.flow(contract=OPEN, name="flow")
+        async def mended(run: remit.Run) -> list[str]:
+            """As the refusal says: what is asked for now has a name of its own."""
+            done = []
+            for order in ORDERS:
+                try:
+                    done.append(await run.effect(rails.sepa, order))
+                except remit.EffectFailed:
+                    done.append(await run.branch(order["invoice"]).effect(rails.swift, order))
+            return done
+
+        assert (await rt.run(mended, id="r")).value == ["sepa", "swift"]
+    assert rails.paid == [("sepa", "I-1"), ("swift", "I-2")]

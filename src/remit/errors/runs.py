@@ -97,6 +97,7 @@ class DefinitionIncompatible(RemitError):
     behind: calls whose recorded failure or no leaves the flow, where an earlier turn went on to what is recorded.
     is_beside: whether calls stood side by side, where some may hold what the others need.
     is_given_else: whether what is recorded was called with other arguments than it is now.
+    is_undone: whether it is known of what is recorded that it did not happen.
     functions: where one name went from one function to another: which one did what is recorded, which has it now.
     """
 
@@ -115,6 +116,7 @@ class DefinitionIncompatible(RemitError):
         behind: Names = (),
         is_beside: bool = False,
         is_given_else: bool = False,
+        is_undone: bool = False,
         functions: tuple[str, str] | None = None,
     ) -> None:
         again = done_anew(done)
@@ -131,6 +133,13 @@ class DefinitionIncompatible(RemitError):
             told = f"The journal has {_listed(recorded)}; the code lets {_listed(behind)} leave the flow before that."
             anew = done_anew(done) or f"Or open a new run. {cancel_first('RUN')}"
             hint = f"{_CAUGHT}. {anew}"
+        if is_undone:
+            told = f"The journal has {_listed(recorded)}, which is known not to have happened; {new}."
+            # To call it as before may be to do once more what the flow did in another way meanwhile.
+            hint = (
+                "Give what is asked for now a name of its own, as `run.branch` with a name of its order does: then it "
+                f"is another call under another key, and the one of before is not made again. {again}"
+            ).rstrip()
         if is_given_else:
             told = (
                 f"The journal has {_listed(recorded)}, which stands or stood beside other calls, and the code gives it "

@@ -40,7 +40,15 @@ from remit.engine.turn.race import has_lost
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
-from remit.errors import OVERSIZE_HINT, EffectDeclined, EffectDidNotHappen, RemitError, ValueRefused, ValueUnreadable
+from remit.errors import (
+    OVERSIZE_HINT,
+    DefinitionIncompatible,
+    EffectDeclined,
+    EffectDidNotHappen,
+    RemitError,
+    ValueRefused,
+    ValueUnreadable,
+)
 from remit.facts.boundary import Boundary
 from remit.facts.calls import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
@@ -272,6 +280,9 @@ def check_same(turn: Turn, effect: Outward[Any], name: str, data: bytes) -> None
         other = "" if view.request == data else "another request"
     elif isinstance(refused, EffectRefused):
         other = _unrefused(turn.attempt.boundary, effect, name, refused, data)
+    if other and view is not None and view.state == "did_not_happen":
+        done = turn.attempt.boundary.may_have_happened
+        turn.attempt.lost(DefinitionIncompatible((name,), (f"{name} with {other}",), done=done, is_undone=True))
     if other:
         turn.attempt.disagree((name,), (f"{name} with {other}",))
 
