@@ -16,7 +16,10 @@ from typing import Any, cast
 import pytest
 
 import remit
+from remit.engine.people.post import Letter, post
+from remit.engine.process.admit import Found
 from remit.faces.next_step import doubt_step, next_step
+from remit.facts.kinds import DoubtResolved
 from tests.spec.conftest import Storage
 from tests.support.clock import MovedClock
 from tests.support.office import ROOT
@@ -179,6 +182,28 @@ async def test_that_it_returned_is_written_down_where_nothing_else_is_new(
         assert (await rt.run(slow.flow, id="r")).code == "effect.in_doubt"
         await say_elsewhere(database, returned=False)
         assert (await rt.run(slow.flow, id="r")).value == [100]
+
+
+async def test_a_word_that_came_past_the_desk_while_the_call_is_at_work_counts_in_no_turn(
+    database: Storage, slow: Slow
+):  # proves: FX-9, GATE-1
+    """Whoever writes it into the run without being held to that: the turn that would go by it looks itself."""
+
+    def written(found: Found) -> Letter:
+        intended = found.view.boundary.effects["pay"].intention
+        fact = DoubtResolved(authority=1, call="pay", intended=intended, state="did_not_happen")
+        return Letter(fact, b'{"evidence":"none","outcome":null}')
+
+    async with database.open() as rt:
+        await rt.grant(ANN, "clerk", by=ROOT)
+        await rt.run(slow.flow, id="r")
+        with elsewhere():
+            async with database.open() as other:
+                await post(other._ready(), "r", by=ANN, write=written, is_fenced=True)
+                assert (await other.run(slow.flow, id="r")).status == "in_doubt"
+                assert (await other.why("r")).doubts[0].told_by == ""
+        await slow.finish(rt)
+    assert slow.till.times == [1]
 
 
 async def test_a_word_counts_no_more_in_the_very_turn_whose_call_came_back_since(database: Storage):  # proves: FX-9

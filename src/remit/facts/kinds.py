@@ -226,7 +226,7 @@ class DoubtResolved(Fact, frozen=True, kw_only=True):
     authority: Integer  # head seq of `remit:authority` that it was read at who may say so
     call: str  # name of the effect's call
     intended: str  # hash of the EffectIntended that it is about
-    returned: bool = False  # they say as well that its call has returned, or that its process is gone
+    returned: bool = False  # it was known to be over, or they say so: its call has returned, or its process is gone
     state: Literal["ok", "did_not_happen"]
 
 

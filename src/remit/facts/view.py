@@ -111,8 +111,10 @@ class RunView:
         self.at_work = {call: at for call, at in left.items() if at}
 
     def is_early(self, told: Resolved) -> bool:
-        """Whether it is known of it that the call was at work when it was said: it may have done it since."""
-        return told.item in self.early
+        """Whether the call was at work when it was said, or may be still: it may have done it since."""
+        fact = told.fact
+        is_open = fact.state == "did_not_happen" and not fact.returned and fact.call in self.at_work
+        return is_open or told.item in self.early
 
     def worker_of(self, epoch: int) -> str | None:
         """Who took the attempt of this epoch."""

@@ -69,7 +69,6 @@ async def resolve(
     row, now = await host.store.read_row(host.tenant, run), await host.store.now()
     # Who held it last and is not at it any more: another holder, or this one's renewed lease, is another hold.
     gone = _hold(row) if row is not None and not await is_worked_at(host, row, now=now) else None
-
     dead = set[str]() if row is None else await _dead(host, run)
     see = f"See `remit effects {shlex.quote(run)}`."
 
@@ -96,12 +95,14 @@ async def resolve(
                 code="doubt.under_way",
                 hint=f"It may still happen: wait until it returned, or end that process. {_LOOK_AGAIN}",
             )
-        at = [each for each in found.view.at_work.get(call, ()) if not (each in dead or host.lock.has(each))]
+        noted = found.view.at_work.get(call, ())
+        at = [each for each in noted if not (each in dead or host.lock.has(each))]
         if at and state != "ok" and not returned:
             raise _is_elsewhere(call, at)
         _check_seen(run, effect, state, calls)
+        is_over = returned or (state != "ok" and bool(noted))
         fact = DoubtResolved(
-            authority=authority.version, call=call, intended=effect.intention, returned=returned, state=state
+            authority=authority.version, call=call, intended=effect.intention, returned=is_over, state=state
         )
         return Letter(fact, data, (Announce(DoubtTold(call=call)),))
 
