@@ -66,10 +66,10 @@ def judge(question: Question) -> Verdict:
     ('abandon', 'ceiling_exceeded', 'ceiling.exceeded', 'pay.amount/GBP/run')
     """
     findings = [check(question) for check in _CHECKS]
-    if findings == _ALL_OK:
-        return Verdict(decision="resume", findings=findings)
-    worst = next((finding for finding in findings if finding.verdict == "abandon"), None)
-    worst = worst or next((finding for finding in findings if finding.verdict), None)
+    worst: Finding | None = None
+    for finding in findings:
+        if finding.verdict and (worst is None or (worst.verdict, finding.verdict) == ("revalidate", "abandon")):
+            worst = finding
     if worst is None:
         return Verdict(decision="resume", findings=findings)
     decision: Literal["revalidate", "abandon"] = "abandon" if worst.verdict == "abandon" else "revalidate"
@@ -261,17 +261,6 @@ _POLICY_OK = Finding(check="policy")
 _EFFECTS_OK = Finding(check="effects")
 _DUPLICATES_OK = Finding(check="duplicates")
 _APPROVAL_OK = Finding(check="approval")
-
-_ALL_OK: Final = [
-    _OBJECTIVE_OK,
-    _IDENTITY_OK,
-    _AUTHORITY_OK,
-    _EVIDENCE_OK,
-    _POLICY_OK,
-    _EFFECTS_OK,
-    _DUPLICATES_OK,
-    _APPROVAL_OK,
-]
 
 _CHECKS: Final[tuple[Callable[[Question], Finding], ...]] = (
     _objective,

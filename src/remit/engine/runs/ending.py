@@ -132,11 +132,10 @@ async def _park(attempt: Attempt, halt: Parked) -> Outcome | Again:
     """
     if attempt.boundary.in_doubt:
         halt = replace(halt, waits_for="doubt")
-    view, words = attempt.view, detail(halt.words)
+    words = detail(halt.words)
     outcome = Outcome(attempt.run_id, _parked_status(halt), halt.code, halt.words, halt.waits_for)
-    is_news = view.parked is None or (view.parked.waits_for, view.parked.code) != (halt.waits_for, halt.code)
     fact = _parked(attempt, halt.code, halt.waits_for)
-    if attempt.has_news or is_news or fact.early or not is_noted(attempt) or view.last_value != words:
+    if _is_news(attempt, fact, words):
         try:
             await attempt.end(fact, words)
         except Moved:
@@ -149,6 +148,14 @@ def _parked(attempt: Attempt, code: str, waits_for: WaitsFor, calls: Sequence[st
     """How a turn parks, and what only its process knows of the calls in doubt, whatever the run waits for."""
     early, left = early_words(attempt), at_work(attempt)
     return RunParked(at_work=left, calls=list(calls), code=code, early=early, waits_for=waits_for)
+
+
+def _is_news(attempt: Attempt, fact: RunParked, words: bytes) -> bool:
+    """Whether the journal does not end with this already. A word that a turn took up left the run running."""
+    before = attempt.view.parked
+    told = None if before is None else (before.waits_for, before.code, attempt.view.last_value)
+    is_told = told == (fact.waits_for, fact.code, words)
+    return attempt.has_news or not is_told or bool(fact.early) or not is_noted(attempt)
 
 
 def _parked_status(halt: Parked) -> Status:
@@ -194,19 +201,15 @@ async def refuse(turn: Turn, why: DefinitionIncompatible | ValueUnreadable) -> O
     What rides, draws and races of the flow that does not fit, is dropped. What is under way at the outside is let
     finish first, and is settled. Raises what stopped that.
     """
-    attempt, view = turn.attempt, turn.attempt.view
+    attempt = turn.attempt
     await attempt.drain()
     if attempt.closed_by is not None and not isinstance(attempt.closed_by, MISFITS):
         raise attempt.closed_by
     words = detail(why.message)
     waits_for: WaitsFor = "doubt" if attempt.boundary.in_doubt else "repair"
     attempt.reopen_to_end()
-    before = view.parked
-    is_news = before is None or (before.waits_for, before.code, view.last_value) != (waits_for, why.code, words)
     fact = _parked(attempt, why.code, waits_for)
-    if attempt.has_news or is_news or fact.early or not is_noted(attempt):  # what was taken up left the run running
-        return await _park_unless_cancelled(turn, fact, words)
-    return None
+    return await _park_unless_cancelled(turn, fact, words) if _is_news(attempt, fact, words) else None
 
 
 async def deny(turn: Turn, exc: Denied) -> Outcome | Again:
