@@ -17,7 +17,7 @@ import pytest
 
 import remit
 from tests.spec.conftest import Storage, storage_of
-from tests.spec.test_work_side_by_side import OPEN, Turns, cut, whole
+from tests.support.turns import OPEN, Turns, cut, paying, whole
 
 
 @pytest.fixture
@@ -100,17 +100,8 @@ OF_THE_FLOW = (
 async def test_work_that_a_function_brings_along_is_told_apart_however_it_is_handed_on(
     how: str, width: int, memory: Storage
 ):  # proves: RUN-4, FX-3
-    turns, paid, workers = Turns(), list[int](), [2]
-
-    @remit.effect
-    async def pay(order: int, *, key: str) -> str:
-        paid.append(order)
-        return "paid"
-
-    @remit.step
-    async def note(order: int) -> None:
-        if turns.number == 1 and order == 3:
-            await turns.die()
+    turns, workers = Turns(), [2]
+    paid, pay, note = paying(turns)
 
     @remit.flow(contract=OPEN)
     async def flow(run: remit.Run) -> None:

@@ -21,40 +21,10 @@ import pytest
 
 import remit
 from remit.engine.turn import rest
-from remit.facts.kinds import StepDone, StepFailed
+from remit.facts.kinds import StepDone
 from tests.spec.conftest import Storage
 from tests.support.office import DORA, staffed
-
-OPEN = remit.Contract(version="1", resume="anyone")
-
-
-class Turns:
-    """Which turn it is; one is over when its flow comes to what it dies of, and is given back as it is."""
-
-    def __init__(self) -> None:
-        self.number = 1
-        self.dies = asyncio.Event()
-
-    async def die(self) -> None:
-        self.dies.set()
-        await asyncio.sleep(60)
-
-
-async def cut(storage: Storage, flow: Any, turns: Turns) -> None:
-    """A turn that ends where it dies, in a runtime of its own."""
-    async with storage.open() as rt, asyncio.timeout(60):
-        turn = asyncio.ensure_future(rt.run(flow, id="r"))
-        await turns.dies.wait()
-        turn.cancel()
-        with suppress(asyncio.CancelledError):
-            await turn
-    turns.number, turns.dies = turns.number + 1, asyncio.Event()
-
-
-async def whole(storage: Storage, flow: Any) -> Any:
-    async with storage.open() as rt, asyncio.timeout(60):
-        return (await rt.run(flow, id="r")).value
-
+from tests.support.turns import OPEN, Turns, cut, facts_of, paying, whole
 
 # -- unchanged code takes the same work -----------------------------------------------------------------------------
 
@@ -325,22 +295,13 @@ AS_ARGUMENT = ("argument", "in part")
 @pytest.mark.parametrize("width", [2, 4])
 async def test_another_number_of_workers_is_given_nothing_of_what_others_did(width: int, how: str, storage: Storage):
     # proves: RUN-4, FX-3
-    turns, paid, workers = Turns(), list[int](), [2]
+    turns, workers = Turns(), [2]
+    paid, pay, note = paying(turns)
 
     @remit.step
     async def fetch(order: Any) -> int:
         number: int = order.number if isinstance(order, Scan) else order
         return number
-
-    @remit.effect
-    async def pay(order: int, *, key: str) -> str:
-        paid.append(order)
-        return "paid"
-
-    @remit.step
-    async def note(order: int) -> None:
-        if turns.number == 1 and order == 3:
-            await turns.die()
 
     @remit.flow(contract=OPEN)
     async def flow(run: remit.Run) -> None:
@@ -384,12 +345,6 @@ async def test_another_number_of_workers_is_given_nothing_of_what_others_did(wid
     workers[0] = 2  # as it was
     await whole(storage, flow)
     assert sorted(paid) == list(range(8))
-
-
-async def facts_of(storage: Storage) -> dict[str, StepDone | StepFailed]:
-    async with storage.open() as rt:
-        view = (await rt.show("r")).view
-        return {name: call.fact for name, call in view.calls.items() if isinstance(call.fact, StepDone | StepFailed)}
 
 
 @pytest.mark.parametrize("is_beside", [True, False])

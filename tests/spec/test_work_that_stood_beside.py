@@ -18,13 +18,14 @@ import pytest
 import remit
 from remit.facts.kinds import StepDone, StepFailed
 from tests.spec.conftest import Storage
-from tests.spec.test_work_side_by_side import OPEN, Turns, cut, facts_of
+from tests.support.turns import OPEN, Turns, cut, facts_of, paying
 
 
 @pytest.mark.parametrize("how", ["fewer", "late"])
 async def test_a_worker_that_is_alone_now_is_given_nothing_of_what_it_did_beside_another(how: str, storage: Storage):
     # proves: RUN-4, FX-3
-    turns, paid, is_as_before = Turns(), list[int](), [True]
+    turns, is_as_before = Turns(), [True]
+    paid, pay, note = paying(turns)
     begins = asyncio.Event()
 
     @remit.step
@@ -35,16 +36,6 @@ async def test_a_worker_that_is_alone_now_is_given_nothing_of_what_it_did_beside
         if turns.number == 1 and order == 1:
             await asyncio.sleep(60)
         return order
-
-    @remit.effect
-    async def pay(order: int, *, key: str) -> str:
-        paid.append(order)
-        return "paid"
-
-    @remit.step
-    async def note(order: int) -> None:
-        if turns.number == 1 and order == 3:
-            await turns.die()
 
     @remit.flow(contract=OPEN)
     async def flow(run: remit.Run) -> None:

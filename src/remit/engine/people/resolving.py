@@ -60,12 +60,7 @@ async def resolve(
     sent more than once, and which sending they looked after was not said), `doubt.evidence`, `doubt.decider`,
     `doubt.self`, `doubt.role`; ValueRefused: nothing was written.
     """
-    check_words(evidence)
-    if not evidence.strip():
-        raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
-    _check_outcome(call, state, outcome)
-    given = None if outcome is ... else outcome
-    data, _ = _PLAIN.write({"evidence": evidence, "outcome": given}, where=f"the outcome of {call}", hint=_GIVEN_HINT)
+    data = _said(call, state, evidence, outcome)
     row, now = await host.store.read_row(host.tenant, run), await host.store.now()
     # Who held it last and is not at it any more: another holder, or this one's renewed lease, is another hold.
     gone = _hold(row) if row is not None and not await is_worked_at(host, row, now=now) else None
@@ -108,6 +103,17 @@ async def resolve(
 
     before = await post(host, run, by=by, write=write, is_fenced=True)
     _check_heard(before, await find(host, run), call, by, see)
+
+
+def _said(call: str, state: str, evidence: str, outcome: Any) -> bytes:
+    """What they say, as it is posted. Raises Refused, ValueRefused."""
+    check_words(evidence)
+    if not evidence.strip():
+        raise Refused("How is that known? Nothing was done.", code="doubt.evidence", hint="State the evidence.")
+    _check_outcome(call, state, outcome)
+    given = None if outcome is ... else outcome
+    data, _ = _PLAIN.write({"evidence": evidence, "outcome": given}, where=f"the outcome of {call}", hint=_GIVEN_HINT)
+    return data
 
 
 async def _dead(host: Host, run: str) -> set[str]:
