@@ -35,8 +35,6 @@ def check_told_apart(turn: Turn, effect: Outward[Any], name: str) -> None:
     Nor may one of two that are of one function leave open which it is: what was recorded before they were told apart
     may be of either.
     """
-    if effect in turn.told_apart:
-        return
     for words in {effect.function, effect.bare}:
         others = turn.called.setdefault(words, [])
         if any(other.is_one(effect) for other in others):
@@ -46,7 +44,6 @@ def check_told_apart(turn: Turn, effect: Outward[Any], name: str) -> None:
             if is_open or other.function == effect.function:
                 raise _shared(name, effect, other)
         others.append(effect)
-    turn.told_apart.add(effect)
 
 
 def _shared(name: str, effect: Outward[Any], other: Outward[Any]) -> CallRefused:

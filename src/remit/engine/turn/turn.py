@@ -38,7 +38,7 @@ class Turn:
     before_ceiling: by scope of the run's own ceilings and version of the authority, what its effects took uncounted;
     None where that is no amount.
     business_of: by effect and field that is its business key, which calls of the run state what business.
-    called: what was called in this turn, by the words for its function. told_apart: of these, what needs no more looks.
+    called: what was called in this turn, by the words for its function.
     permits: given by the crossing and not used yet. one_judged: held from a question to the commit of its answer,
     so that what one call of this run takes is seen by the next. pinned_digest: of the contract that the run was
     opened under. risk: the higher of what was pinned and what the code declares. resume: groups of roles, of each of
@@ -56,7 +56,6 @@ class Turn:
     before_ceiling: dict[tuple[str, int], dict[str, int | None]] = field(default_factory=dict)
     business_of: dict[tuple[str, str], BusinessOf] = field(default_factory=dict)
     called: dict[str, list[Outward[Any]]] = field(default_factory=dict)
-    told_apart: set[Outward[Any]] = field(default_factory=set)
     permits: set[Permit] = field(default_factory=set)
     pinned_digest: str = field(init=False)
     risk: str = field(init=False)
