@@ -64,12 +64,11 @@ READ = {
     ("engine/process/host.py", "Standing.fence"),
     ("engine/turn/attempt.py", "Attempt.is_open"),
     ("engine/turn/caught.py", "call_made"),
-    ("engine/turn/caught.py", "come_behind"),
+    ("engine/turn/delivery.py", "Delivery.expect"),
     ("engine/turn/exits.py", "note_handlers"),
     ("engine/turn/returned.py", "is_unfinished"),
     ("engine/turn/step.py", "since_us"),
     ("engine/turn/strand.py", "here"),
-    ("engine/turn/strand.py", "Strand.call"),
     ("engine/turn/unbegun.py", "Unbegun.begin"),
     ("engine/turn/unbegun.py", "Unbegun.made"),
     ("engine/turn/unheard.py", "unheard_answers"),
@@ -94,7 +93,7 @@ AROUND = {
     ("engine/runs/invoke.py", "call_flow"),
     ("engine/turn/exits.py", "begun"),
     ("engine/turn/apart.py", "calling_task"),
-    ("engine/turn/apart.py", "times_cancelled"),
+    ("engine/turn/apart.py", "cancellations_of"),
 }
 
 BY_BUYER = remit.Contract(

@@ -33,7 +33,7 @@ from remit.engine.turn.due import check_heard
 from remit.engine.turn.halt import Ended, Parked, ended
 from remit.engine.turn.outlived import doubt_of
 from remit.engine.turn.posts import notice
-from remit.engine.turn.race import has_lost, unless_lost
+from remit.engine.turn.race import has_lost, is_racing, unless_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Of
@@ -101,7 +101,8 @@ async def _judge_once(turn: Turn, wish: Wish, write: Write) -> Permit | Decided 
     question = await _gather(turn, wish)
     _check_readable(turn, wish)
     if not wish.is_sent_again:  # that one was begun before the race ended, or the flow gave anything up
-        await unless_lost()
+        if is_racing():
+            await unless_lost()
         check_heard(turn.attempt, wish.name)
     if question.authority != turn.host.standing.authority.version:
         raise Moved("authority")  # another turn read on: nobody is refused by what held when this was begun

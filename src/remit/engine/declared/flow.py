@@ -34,12 +34,14 @@ class Body:
     """What is known of a step's function.
 
     may_wait: whether its code awaits anything; what does not can't be cancelled in the middle. told: which it is.
+    is_bare: it was made with its module, or brings nothing, and wraps none.
     """
 
     is_async: bool
     may_wait: bool
     codec: Codec[Any]
     told: str
+    is_bare: bool
 
     @staticmethod
     def of(name: str, fn: Callable[..., Any]) -> Body:
@@ -52,7 +54,7 @@ class Body:
         if yields(fn):
             raise DeclarationRefused(f"Step {name!r} yields; a step returns one outcome.", code="step.function")
         codec = codec_given(codec_of_return(fn), f"What step {name!r} returns")
-        body = Body(is_async(fn), may_wait(fn), codec, f"step {qualified_name(fn)}")
+        body = Body(is_async(fn), may_wait(fn), codec, f"step {qualified_name(fn)}", is_bare(fn))
         if isinstance(fn, FunctionType):
             _bodies[fn] = body
         return body
@@ -140,6 +142,20 @@ def may_wait(fn: Callable[..., Any]) -> bool:
     if not (isinstance(fn, FunctionType) and fn.__code__.co_flags & inspect.CO_COROUTINE):
         return True  # it hands on whatever it calls
     return any(found.opname == "YIELD_VALUE" for found in dis.get_instructions(fn.__code__))
+
+
+def is_bare(fn: object) -> bool:
+    """Whether it is a function that was made with its module, or brings nothing along, and wraps none: most are."""
+    return (
+        isinstance(fn, FunctionType)
+        and ("<locals>" not in fn.__qualname__ or not has_values(fn))
+        and getattr(fn, "__wrapped__", None) is None
+    )
+
+
+def has_values(fn: FunctionType) -> bool:
+    """Whether it closes over anything, or has defaults."""
+    return bool(fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__)
 
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -28,13 +28,14 @@ class Hours:
     Times are microseconds UTC.
     """
 
-    __slots__ = ("_ahead", "_clock", "_furthest", "_high", "_is_given")
+    __slots__ = ("_ahead", "_believed", "_clock", "_furthest", "_high", "_is_given")
 
     def __init__(self, clock: Clock, *, is_given: bool) -> None:
         self._clock, self._is_given = clock, is_given
         self._high = 0  # the latest that an entry stated
         self._ahead: int | None = None  # how far the store's clock is ahead of `elapsed_us`; None before it was seen
         self._furthest: int | None = None  # the same, as far as it was ever
+        self._believed = 0  # up to when the store's clock contradicts no date: not before this, as it goes forward
 
     def now(self) -> int:
         """Wall time of this machine, as it is."""
@@ -106,11 +107,9 @@ class Hours:
         Raises ClockJumped.
         """
         now = self._clock.now()
-        if self._ahead is None:
+        if self._ahead is None or now <= self._believed or now <= self._believable():
             return now
-        store_now = elapsed_us() + self._ahead
-        if now - store_now <= JUMP_US:
-            return now
+        store_now = self._store_now()
         if is_final:
             return store_now
         ahead_s = (now - store_now) // 1_000_000
@@ -125,14 +124,22 @@ class Hours:
         if not self._is_given:
             self._ahead = store_now - elapsed_us()
             self._furthest = self._ahead if self._furthest is None else max(self._furthest, self._ahead)
+            self._believed = 0
 
     def note(self, at: int) -> None:
         """A verified entry states this. One that the store's clock contradicts is its own run's matter.
 
         Before the store's clock was read, this machine's speaks for it.
         """
-        if at > self._high and at <= (self._store_now() or self._clock.now()) + JUMP_US:
+        if at > self._high and (at <= self._believed or at <= self._believable()):
             self._high = at
+
+    def _believable(self) -> int:
+        """The furthest date that nothing contradicts."""
+        if self._ahead is None:
+            return self._clock.now() + JUMP_US
+        self._believed = self._store_now() + JUMP_US
+        return self._believed
 
     def _store_now(self) -> int:
         return 0 if self._ahead is None else elapsed_us() + self._ahead

@@ -44,11 +44,12 @@ def through(work: Coroutine[Any, Any, T]) -> T:
 
 
 def times_cancelled() -> int:
-    """How often somebody cancelled this very task and it did not end yet; what runs apart from it is not counted.
+    """How often somebody cancelled this very task and it did not end yet; what runs apart from it is not counted."""
+    return cancellations_of(calling_task())
 
-    0 in a thread of its own, which nobody cancels.
-    """
-    task = calling_task()
+
+def cancellations_of(task: asyncio.Task[Any] | None) -> int:
+    """The same of that one; 0 for a thread of its own, which nobody cancels."""
     return 0 if task is None else task.cancelling()
 
 

@@ -24,7 +24,7 @@ from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
 from remit.engine.turn.exits import note_handlers
 from remit.engine.turn.halt import Ended, Halt, Parked
 from remit.engine.turn.parking import STILL_SECONDS, Parking
-from remit.engine.turn.race import check_not_lost, come_to, has_lost, unless_lost
+from remit.engine.turn.race import check_not_lost, come_to, has_lost, is_racing, unless_lost
 from remit.engine.turn.replay import Replay
 from remit.engine.turn.rest import Rest
 from remit.engine.turn.unbegun import Unbegun
@@ -143,8 +143,9 @@ class Attempt:
             self.replay.come_to(name)
         if not self.replay.has(name):
             if self.replay.is_over:
-                await unless_lost()
-                self.check_open()
+                if is_racing():
+                    await unless_lost()
+                    self.check_open()
                 return None
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
         recorded = await self.replay.take(name)
@@ -233,8 +234,7 @@ class Attempt:
         """
         await self._turn_to_write("answer")
         self.writer.ride_draft(draft)
-        if self.rest.is_several:
-            self.delivery.expect(draft.kind, draft.name)
+        self.delivery.expect(draft.kind, draft.name)
         try:
             await self.writer.append()
         except Exception as exc:
@@ -366,7 +366,7 @@ class Attempt:
 
         Code that does not fit makes no answer untrue; what rides of it is dropped. A beginning's side may lose here.
         """
-        if of == "beginning":
+        if may_lose := of == "beginning" and is_racing():
             await unless_lost()
         if self.writer.alone:
             await self.writer.until_free()
@@ -374,7 +374,7 @@ class Attempt:
             if not (of == "answer" and isinstance(self.closed_by, MISFITS)):
                 raise AttemptClosed from self.closed_by
             self.writer.drop_riding()
-        if of == "beginning":
+        if may_lose:
             check_not_lost()
 
     def _tell_calls(self) -> None:

@@ -20,7 +20,7 @@ from types import CellType, CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from remit.engine.declared.flow import Step
+from remit.engine.declared.flow import Step, has_values, is_bare
 
 _MANY = 100  # functions that are looked at, of one call
 _HANDS_ON = (Step, partial)
@@ -48,15 +48,9 @@ def brought(fn: object, within: str) -> Iterator[Any]:
             fn = fn.fn
     if isinstance(fn, MethodType):
         yield fn.__self__
-    elif not _is_plain(fn.fn if isinstance(fn, Step) else fn):
+    elif not (fn.body.is_bare if isinstance(fn, Step) else is_bare(fn)):
         made = _Made(within)
         yield from _closed_over(_reached(fn, made), made)
-
-
-def _is_plain(fn: object) -> bool:
-    """Whether it is a function that was made with its module, or brings nothing, and wraps none: most are."""
-    is_bare = isinstance(fn, FunctionType) and ("<locals>" not in fn.__qualname__ or not _has_values(fn))
-    return is_bare and _wrapped(fn) is None
 
 
 class _Made:
@@ -116,7 +110,7 @@ def _reached(fn: object, made: _Made) -> dict[FunctionType, bool]:
         seen.add(id(each))
         if wrapped is not None:
             coming.append((wrapped, is_work))
-        if isinstance(each, FunctionType) and _has_values(each) and each in made:
+        if isinstance(each, FunctionType) and has_values(each) and each in made:
             reached[each] = is_work and wrapped is None
             coming.extend((value, False) for _, value in _values(each))
     return reached
@@ -152,10 +146,6 @@ def _function_of(fn: Any) -> Any:
     while isinstance(fn, partial):
         fn = fn.func
     return fn
-
-
-def _has_values(fn: FunctionType) -> bool:
-    return bool(fn.__closure__ or fn.__defaults__ or fn.__kwdefaults__)
 
 
 def _values(fn: FunctionType) -> Iterator[tuple[CellType | None, Any]]:

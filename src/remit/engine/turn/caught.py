@@ -84,7 +84,7 @@ def raised_behind(exc: BaseException, handled: BaseException | None) -> None:
 
 def come_behind() -> None:
     """What is called from here on, by this task or thread or by what it begins, comes behind what is handled here."""
-    handled = sys.exc_info()[1]
+    handled = sys.exception()
     if handled is None:
         return
     before = _given.get()
@@ -98,11 +98,12 @@ def come_behind() -> None:
 
 def call_made(name: str) -> None:
     """A call is made, or begins: one that was made early comes behind what was given before it was awaited."""
-    come_behind()
+    if sys.exception() is not None:
+        come_behind()
     given, on = _given.get(), here()
     if given is not None:
         given.calls.append(name)
-    if on is not None:
+    if on is not None and on.course.failures:
         on.call(name)
 
 

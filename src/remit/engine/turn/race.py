@@ -95,6 +95,11 @@ def reopen(marks: list[Contestant]) -> None:
         mark.has_lost, mark.told = False, None
 
 
+def is_racing() -> bool:
+    """Whether the calling code runs for a contestant of a race."""
+    return _racing_for.get() is not None
+
+
 def has_lost() -> bool:
     """Whether the calling code runs under a contestant that lost."""
     mark = _racing_for.get()
@@ -115,8 +120,6 @@ async def unless_lost() -> None:
     What was written before the race's end it hears before, and what it does with that is not to be cut short.
     """
     mark = _racing_for.get()
-    if mark is None:
-        return
     while mark is not None:
         if mark.has_lost and mark.told is not None and not mark.told.done():
             await asyncio.wait([mark.told])

@@ -15,11 +15,13 @@ from types import GeneratorType
 from typing import Any
 
 _UNFINISHED = (Awaitable, concurrent.futures.Future, GeneratorType, AsyncGenerator)
+_OUTCOMES = frozenset({dict, list, str, int, float, bool, bytes, tuple, type(None)})  # most are one of these
 
 
 def is_unfinished(returned: object) -> bool:
     """Whether something of it is still to come. Its type is asked alone: an outcome may raise whatever it is asked."""
-    return issubclass(type(returned), _UNFINISHED)
+    kind = type(returned)
+    return kind not in _OUTCOMES and issubclass(kind, _UNFINISHED)
 
 
 async def finished(returned: Any) -> Any:

@@ -24,7 +24,7 @@ from remit.engine.declared.flow import Step
 from remit.engine.declared.place import enter, leave
 from remit.engine.process.outcome import detail, detail_of
 from remit.engine.process.salt import draw_salt
-from remit.engine.turn.apart import apart, through, times_cancelled
+from remit.engine.turn.apart import apart, calling_task, cancellations_of, through
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.caught import raised_behind
 from remit.engine.turn.exits import EXITS, failure_of, is_failure
@@ -56,20 +56,21 @@ async def perform(attempt: Attempt, step: Step[..., Any], name: str, call: Call,
 
 async def compute(attempt: Attempt, step: Step[..., Any], name: str, call: Call, told: bytes, threads: Executor) -> Any:
     """Run the body and record what came of it."""
-    cancelled_before = times_cancelled()
-    handled = sys.exc_info()[1]
+    task = calling_task()
+    cancelled_before = cancellations_of(task)
+    handled = sys.exception()
     salt = draw_salt()
     given = given_digest(salt, told)
     began = time.perf_counter_ns()
     here = enter("step")
     try:
         outcome = await body(step, call, threads)
-        _check_not_cancelled(cancelled_before)
+        _check_not_cancelled(task, cancelled_before)
         data, twin = step.codec.write(outcome, where=name)
     except BaseException as exc:
         if not (is_failure(exc) or isinstance(exc, asyncio.CancelledError)):
             raise
-        _check_not_cancelled(cancelled_before)
+        _check_not_cancelled(task, cancelled_before)
         raised_behind(exc, handled)
         # Not cancelled, and yet a CancelledError: something inside the body was, which is a failure like any other.
         raise await fail(attempt, name, exc, since_us(began), given, salt) from exc
@@ -84,9 +85,9 @@ async def compute(attempt: Attempt, step: Step[..., Any], name: str, call: Call,
     return twin
 
 
-def _check_not_cancelled(before: int) -> None:
+def _check_not_cancelled(task: asyncio.Task[Any] | None, before: int) -> None:
     """Raises CancelledError where the call was cancelled meanwhile: the flow was told so, whatever the body did."""
-    if times_cancelled() > before:
+    if cancellations_of(task) > before:
         raise asyncio.CancelledError("the call was cancelled while its step ran")
 
 

@@ -58,15 +58,14 @@ class Strand:
         self.out_from: int | None = None  # calls of the course by when a failure could come out of it; None: none could
 
     def call(self, name: str) -> None:
-        """A call is made, or begins, on this strand."""
+        """A call is made, or begins, on this strand; asked for once something failed in its course."""
         course = self.course
-        if course.failures:
-            with _one_at_a_time:
-                out = frozenset(strand for strand in course.inside if strand._is_out())
-                for strand in out:
-                    strand.out_from = len(course.calls)
-                course.inside -= out
-                course.calls.append((name, self))
+        with _one_at_a_time:
+            out = frozenset(strand for strand in course.inside if strand._is_out())
+            for strand in out:
+                strand.out_from = len(course.calls)
+            course.inside -= out
+            course.calls.append((name, self))
 
     def fail(self) -> None:
         """A failure is given to it."""
