@@ -45,7 +45,7 @@ async def release(number: int) -> int:
 async def asking(run: remit.Run, number: int) -> int:
     roles = {"auditor" if number % _ONE_IN == 0 else "director"}
     payload = {"amount": number, "currency": "GBP", "note": "x" * 60}
-    await run.approve("release", payload, roles=roles, within=_WITHIN)
+    await run.approve("allow", payload, roles=roles, within=_WITHIN)
     return int(await run.step(release, number))
 
 

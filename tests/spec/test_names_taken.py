@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,6 +73,21 @@ async def refused(rt: remit.Runtime, call: Callable[[remit.Run], Any]) -> remit.
         await rt.run(settle, id="r")
     assert found.value.code == "call.name_taken"
     return found.value
+
+
+async def test_a_step_that_is_called_like_a_question_is_told_how_a_step_and_a_question_are_named():  # proves: FX-6
+    @remit.step
+    async def release(number: int) -> int:
+        return number
+
+    async def call(run: remit.Run) -> None:
+        await asyncio.gather(
+            run.approve("release", 1, roles={"director"}, within=timedelta(days=1)), run.step(release, 1)
+        )
+
+    async with remit.open("memory:") as rt:
+        told = await refused(rt, call)
+    assert '`@remit.step(name="...")`' in told.hint and "run.approve" in told.hint and "connector" not in told.hint
 
 
 async def test_two_effects_of_one_name_called_in_another_order_pay_nothing_twice(storage: Storage):

@@ -76,14 +76,20 @@ class Names:
 def _taken(name: str, known: Called, of: Called) -> CallRefused:
     first, second = (each.told if isinstance(each, Outward) else each for each in (known, of))
     which = f"{second} is called by it too" if first != second else "one that was made anew is called by it too"
+    if isinstance(known, Outward) or isinstance(of, Outward):
+        own = (
+            'Give the one that no open run has called yet a name of its own, `@remit.effect(name="...")`; of one '
+            'function made anew for each other side, say which, `connector="..."`, of both.'
+        )
+    else:
+        own = (
+            "Give the one that no open run has called yet a name of its own: of a step "
+            '`@remit.step(name="...")`, of a question what `run.approve` is given first.'
+        )
     return CallRefused(
         f"{name!r} is the name of {first}, and {which}; nothing was done.",
         code="call.name_taken",
-        hint=(
-            'Give the one that no open run has called yet a name of its own, `@remit.effect(name="...")`; of one '
-            'function made anew for each other side, say which, `connector="..."`, of both. A run that called the '
-            "other one is refused then, and not paid anew: its refusal says how it goes on."
-        ),
+        hint=f"{own} A run that called the other one is refused then, and not paid anew: its refusal says how.",
     )
 
 
