@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -126,7 +127,8 @@ def test_who_is_told_of_a_call_that_outlived_its_turn_is_told_first_where_it_is_
     (desk.folder / "outlived.py").write_text(OUTLIVED)
     desk("grant", "user:kim", "director", "--by", "user:ops")
     worker = desk.start("run", "outlived:settle", "--id", "r")
-    wait = f"first wait until pay has returned in process {worker.pid}, and go on with the run there"
+    where = f"process {worker.pid} on {socket.gethostname()}"
+    wait = f"first wait until pay has returned in {where}, and go on with the run there"
     for _ in range(200):
         if [run["status"] for run in desk.json("list")] == ["in_doubt"]:
             break
@@ -134,10 +136,10 @@ def test_who_is_told_of_a_call_that_outlived_its_turn_is_told_first_where_it_is_
     for words in (("why", "r"), ("effects", "r")):
         told = " ".join(desk(*words).split())
         assert wait in told and told.index("first wait") < told.index("did-not-happen")
-    assert f"Nobody holds it, but process {worker.pid} has not returned from pay" in " ".join(desk("why", "r").split())
+    assert f"Nobody holds it, but {where} has not returned from pay" in " ".join(desk("why", "r").split())
     said = ("resolve", "r", "pay", "did-not-happen", "--by", "user:kim", "--evidence", "not at the bank")
     refused = " ".join(desk(*said, exits=2).split())
-    assert f"the call of 'pay' has not returned in process {worker.pid}; nothing was done" in refused
+    assert f"the call of 'pay' has not returned in {where}; nothing was done" in refused
     assert "remit resume r" in desk(*said, "--returned")
     go.touch()
     out, _ = worker.communicate(timeout=60)

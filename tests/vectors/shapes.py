@@ -25,6 +25,7 @@ BODIES: dict[str, dict[str, str]] = {
     "AttemptStarted": {
         "contract": "text",
         "dead": "list of text = []",
+        "early": "list of text = []",
         "host": 'text = ""',
         "up": "integer = 0",
         "version": "text",

@@ -10,9 +10,10 @@ from remit.authority.directory import Authority, fold_authority
 from remit.authority.rules import window_end
 from remit.engine.people.asks import Ask, shown
 from remit.engine.people.counting import word_counts
-from remit.engine.people.effected import Effected, left_at_work, told
+from remit.engine.people.effected import Effected, told
 from remit.engine.people.sent_before import is_of_a_doubt
 from remit.engine.process import admit, incidents
+from remit.engine.process.at_work import left_at_work
 from remit.engine.process.host import Host
 from remit.engine.process.journal import heads_of, identity_of
 from remit.engine.process.outcome import detail_of
@@ -270,7 +271,7 @@ def _doubt(view: RunView, doubt: Effected, authority: Authority | None) -> Effec
     """An effect that is not settled: one of which the last word counts no longer is as if nobody had said so."""
     effect = view.boundary.effects[doubt.call]
     word = view.boundary.last_word(effect)
-    is_told = word is not None and word_counts(view, effect, word, authority)
+    is_told = word is not None and word_counts(view, word, authority)
     return doubt if is_told else replace(doubt, told_by="")
 
 

@@ -117,8 +117,8 @@ def doubt_step(run: str, call: str, calls: int, at_work: str = "") -> Step:
         '`remit resume {run} MODULE:FLOW` does what the effect declares: with `doubt="resend"` it sends it again under '
         "its key, unless the gate or a person's no holds it; with `probe` it asks the outside, and where that finds "
         "nothing, sends it again once nothing of it can land any more (`lands_within`), or the sink dedupes or fences; "
-        "with `ask` it does nothing. Else find out by its key, which "
-        "`remit effects {run}` shows, and say so: it happened, "
+        "with `ask` it does nothing. Else, when nothing that its process started still sends it, find out by its key, "
+        "which `remit effects {run}` shows, and say so: it happened, "
         "`remit resolve {run} {call} ok --by user:YOU --evidence WHAT --outcome JSON{seen}`, or it did not: "
         "`remit resolve {run} {call} did-not-happen --by user:YOU --evidence WHAT{seen}`.",
         run=shlex.quote(run),
@@ -133,8 +133,9 @@ def _first(at_work: str) -> str:
     if not at_work:
         return ""
     return (
-        "first wait until {call} has returned in {process}, and go on with the run there, or end that process: as far "
-        "as is known it is at work there and may still do it, so that nobody can say yet that it did not happen. Then "
+        "first wait until {call} has returned in {process}, and go on with the run there, or end that process, and "
+        "what it started and still sends: as far as is known it is at work there and may still do it, so that nobody "
+        "can say yet that it did not happen. Then "
     )
 
 

@@ -17,7 +17,7 @@ class Spoken:
     """What one person said. did: "said no to pay". words: the reason or the evidence, "" for none. at: µs UTC.
 
     counts: of what the next turn would take up, whether it does, by the directory and the policy of now. False as well
-    of a yes to a question that became void, or whose time is over.
+    of a yes to a question that became void, or whose time is over, and of a word by which no effect was settled.
     """
 
     by: str
@@ -38,12 +38,10 @@ def spoken(view: RunView, authority: Authority | None, now: int) -> tuple[Spoken
             did = "said yes to" if given.fact.choice == "approve" else "said no to"
             is_good = answer_counts(view, ask, authority, now)
             found.append(Spoken(given.by, f"{did} {ask.asked.call}", detail_of(given.reason), given.at, is_good))
-    effects = {effect.intention: effect for effect in boundary.effects.values()}
     for told in (word for words in boundary.resolved.values() for word in words):
-        effect = effects.get(told.fact.intended)
-        is_good = view.ended is not None or effect is None or word_counts(view, effect, told, authority)
         what = "it happened" if told.fact.state == "ok" else "it did not happen"
         did = f"said what became of {told.fact.call}, {what}"
+        is_good = word_counts(view, told, authority)
         found.append(Spoken(told.by, did, evidence_of(told.value), told.at, is_good))
     if (wish := boundary.cancel) is not None:
         found.append(Spoken(wish.by, "asked for its end", detail_of(wish.reason), wish.at))

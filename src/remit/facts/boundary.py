@@ -62,6 +62,7 @@ class Boundary:
     asks: dict[str, AskView] = field(default_factory=dict)  # by id, in the order of asking
     evidence: dict[str, EvidenceView] = field(default_factory=dict)  # by the call that stated it
     resolved: dict[str, list[Resolved]] = field(default_factory=dict)  # by hash of the intention, in order
+    taken: set[str] = field(default_factory=set)  # words by which an effect was settled, by hash of the entry
     cancel: Cancelled | None = None
     judged: GateJudged | None = None  # the newest judgement that did not let the run go on
     held: dict[str, GateJudged] = field(default_factory=dict)  # the newest of each call that it holds
@@ -258,6 +259,7 @@ class Boundary:
             words = [(told.item, told.fact.state) for told in self.resolved.get(effect.intention, ())]
             if (fact.item, fact.state) not in words:
                 raise Illegal("a settlement by a person who did not say so")
+            self.taken.add(fact.item)
         effect.settled, effect.outcome = fact, entry.value
         del self._in_doubt[effect.name]
         if fact.state != "ok":

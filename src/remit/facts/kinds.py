@@ -41,6 +41,7 @@ class AttemptStarted(Fact, frozen=True, kw_only=True):
 
     contract: str  # digest of the contract that this attempt's code declares
     dead: list[str] = []  # workers that left a call in doubt and are proven dead from here on, in order
+    early: list[str] = []  # hashes of posted words that a call did not happen which may have been at work till then
     host: str = ""  # boot and process-id namespace in which they were; "" where nobody was, or nobody could tell
     up: Integer = 0  # microseconds from that boot to the proof
     version: str  # of that contract
@@ -184,7 +185,7 @@ class RunParked(Fact, frozen=True, kw_only=True):
     at_work: list[str] = []  # calls in doubt that had not returned in the process of its worker
     calls: list[str] = []  # failed calls that run again at the next attempt
     code: str  # error code of what stopped it
-    early: list[str] = []  # hashes of posted words that a call did not happen which had not returned by then
+    early: list[str] = []  # hashes of posted words that a call did not happen which may not have returned by then
     waits_for: WaitsFor
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from remit.errors import Tampered
 from remit.facts.boundary import Boundary, Illegal
-from remit.facts.calls import Resolved
+from remit.facts.calls import EffectView, Resolved
 from remit.facts.chain import Journal, Read, tampered
 from remit.facts.entry import Identity
 from remit.facts.kinds import (
@@ -99,6 +99,7 @@ class RunView:
 
     def note_dead(self, fact: AttemptStarted, at: int) -> None:
         """Workers that an attempt says are dead, at its time in microseconds UTC; who said so first counts."""
+        self.early.update(fact.early)
         for worker in fact.dead:
             self.dead.setdefault(worker, Death(at, fact.host, fact.up))
         if fact.dead:
@@ -115,6 +116,11 @@ class RunView:
         fact = told.fact
         is_open = fact.state == "did_not_happen" and not fact.returned and fact.call in self.at_work
         return is_open or told.item in self.early
+
+    def words(self) -> list[tuple[EffectView, Resolved]]:
+        """What was said of the calls that are in doubt, as they were sent last."""
+        effects = [self.boundary.effects[name] for name in self.boundary.in_doubt]
+        return [(effect, told) for effect in effects for told in self.boundary.resolved.get(effect.intention, ())]
 
     def worker_of(self, epoch: int) -> str | None:
         """Who took the attempt of this epoch."""

@@ -13,7 +13,7 @@ from remit.authority.directory import Authority
 from remit.authority.witness import counts
 from remit.engine.boundary.question import answer_to
 from remit.engine.people.asks import is_policy_moved, standing
-from remit.facts.calls import AskView, EffectView, Resolved
+from remit.facts.calls import AskView, Resolved
 from remit.facts.view import RunView
 
 
@@ -41,9 +41,14 @@ def answer_counts(view: RunView, ask: AskView, authority: Authority | None, now:
     return not faults(question)
 
 
-def word_counts(view: RunView, effect: EffectView, told: Resolved, authority: Authority | None) -> bool:
-    """Whether what somebody said became of an effect stands: of one in doubt the last word, by who may say so now."""
-    if effect.settled is not None or authority is None:
-        return True
-    is_last = told is view.boundary.last_word(effect)
-    return is_last and not view.is_early(told) and counts(authority, view.opened, effect, told)
+def word_counts(view: RunView, told: Resolved, authority: Authority | None) -> bool:
+    """Whether what somebody said became of an effect stands: it was settled by that, or would be now.
+
+    Of one in doubt that is the last word about how it was sent last, by who may say so now.
+    """
+    effect = view.boundary.effects.get(told.fact.call)
+    if told.item in view.boundary.taken or effect is None or effect.settled is not None:
+        return told.item in view.boundary.taken
+    if told is not view.boundary.last_word(effect) or view.is_early(told):
+        return False
+    return authority is None or counts(authority, view.opened, effect, told)

@@ -10,9 +10,9 @@ import msgspec
 
 from remit.engine.people.left_out import LeftOut, Listed, all_set_aside, left_out
 from remit.engine.people.newest import PAGE, newest
-from remit.engine.process.admit import UNBELIEVED, Found, find, is_holder_dead, is_worked_at
+from remit.engine.process.admit import UNBELIEVED, Found, find, is_worked_at
+from remit.engine.process.at_work import left_at_work
 from remit.engine.process.host import Host
-from remit.engine.process.liveness import places
 from remit.engine.process.outcome import detail_of
 from remit.facts.calls import EffectView
 from remit.facts.machine import Status
@@ -101,23 +101,6 @@ async def _of(host: Host, found: Found) -> list[Effected]:
     left = await left_at_work(host, found.view)
     effects = found.view.boundary.effects.values()
     return [told(found.view, effect, is_held=is_held, at_work=left.get(effect.name, "")) for effect in effects]
-
-
-async def left_at_work(host: Host, view: RunView) -> dict[str, str]:
-    """Calls in doubt that may still be at work, with their process. What this process has is known."""
-    found = dict[str, str]()
-    for name in view.boundary.in_doubt:
-        effect, workers = view.boundary.effects[name], view.at_work.get(name, ())
-        left = [worker for worker in workers if await _may_be_at(host, effect, worker)]
-        if left:
-            found[name] = places(left)
-    return found
-
-
-async def _may_be_at(host: Host, effect: EffectView, worker: str) -> bool:
-    if host.lock.has(worker):
-        return effect.intended.key in host.outstanding
-    return not await is_holder_dead(host, worker)
 
 
 def told(view: RunView, effect: EffectView, *, is_held: bool, at_work: str = "") -> Effected:

@@ -19,9 +19,10 @@ from remit.authority.moments import dated
 from remit.authority.witness import counts, objection
 from remit.engine.boundary.settling import is_early
 from remit.engine.people.post import Letter, post
-from remit.engine.process.admit import Found, find, is_holder_dead, is_worked_at
+from remit.engine.process.admit import Found, find, is_worked_at
+from remit.engine.process.at_work import listed, places_of
 from remit.engine.process.host import Host
-from remit.engine.process.liveness import place, places
+from remit.engine.process.liveness import place, place_of
 from remit.engine.process.outcome import check_words
 from remit.errors import Refused
 from remit.facts.announced import DoubtTold
@@ -34,6 +35,7 @@ from remit.store.protocol import LEASE_US_OVERLONG
 from remit.store.rows import RunRow
 
 _PLAIN = codec_for(object)
+_AND_CHILDREN = ", and what it started and still sends"  # no child process ends with it
 _LOOK_AGAIN = "Then look again by its key, and say what you find."
 _GIVEN_HINT = "Give what the effect's function would have returned as JSON's own types, and the evidence as text."
 
@@ -64,7 +66,7 @@ async def resolve(
     row, now = await host.store.read_row(host.tenant, run), await host.store.now()
     # Who held it last and is not at it any more: another holder, or this one's renewed lease, is another hold.
     gone = _hold(row) if row is not None and not await is_worked_at(host, row, now=now) else None
-    dead = set[str]() if row is None else await _dead(host, run)
+    places = {} if row is None else await _places(host, run)
     see = f"See `remit effects {shlex.quote(run)}`."
 
     def write(found: Found) -> Letter:
@@ -88,11 +90,11 @@ async def resolve(
             raise Refused(
                 f"The call of {call!r} has not returned in {place()}; nothing was done.",
                 code="doubt.under_way",
-                hint=f"It may still happen: wait until it returned, or end that process. {_LOOK_AGAIN}",
+                hint=f"It may still happen: wait until it returned, or end that process{_AND_CHILDREN}. {_LOOK_AGAIN}",
             )
         noted = found.view.at_work.get(call, ())
-        at = [each for each in noted if not (each in dead or host.lock.has(each))]
-        if at and state != "ok" and not returned:
+        at = [places.get(each, place_of(each, "")) for each in noted if not host.lock.has(each)]
+        if any(at) and state != "ok" and not returned:
             raise _is_elsewhere(call, at)
         _check_seen(run, effect, state, calls)
         is_over = returned or (state != "ok" and bool(noted))
@@ -116,19 +118,19 @@ def _said(call: str, state: str, evidence: str, outcome: Any) -> bytes:
     return data
 
 
-async def _dead(host: Host, run: str) -> set[str]:
-    """Of the workers at which calls of the run may still be at work, those that are proven dead."""
-    at = set[str]().union(*(await find(host, run)).view.at_work.values())
-    return {worker for worker in at if await is_holder_dead(host, worker)}
+async def _places(host: Host, run: str) -> dict[str, str]:
+    """By worker at which calls of the run may still be at work, its process in words; "" of one proven dead."""
+    return await places_of(host, {at for workers in (await find(host, run)).view.at_work.values() for at in workers})
 
 
-def _is_elsewhere(call: str, workers: list[str]) -> Refused:
+def _is_elsewhere(call: str, at: list[str]) -> Refused:
     return Refused(
-        f"As far as the journal says, the call of {call!r} has not returned in {places(workers)}; nothing was done.",
+        f"As far as the journal says, the call of {call!r} has not returned in {listed(at)}; nothing was done.",
         code="doubt.under_way",
         hint="It may still happen: wait until it returned there, and go on with the run there, which writes that down; "
-        f"or end that process. {_LOOK_AGAIN} Where that can't be seen from here, as on another machine, who knows that "
-        "it returned, or that its process is gone, says that as well: `--returned` (`returned=True`).",
+        f"or end that process{_AND_CHILDREN}. {_LOOK_AGAIN} That there is no such process here says nothing of another "
+        "machine or container. Where it can't be seen from here, who knows that it returned, or that its process is "
+        "gone, says that as well: `--returned` (`returned=True`).",
     )
 
 

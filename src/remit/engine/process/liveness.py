@@ -27,7 +27,7 @@ import stat
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -237,14 +237,20 @@ def place() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def pid_of(worker: str) -> str:
-    """The id of a worker's process on its machine, as its name has it; "" where that is no name of ours."""
-    return worker.partition("-")[0] if _WORKER.fullmatch(worker) else ""
+def place_of(worker: str, host: str) -> str:
+    """A worker's process as people find it. host: as of its row, "" where nobody knows.
 
-
-def places(workers: Iterable[str]) -> str:
-    """The processes of workers as people of another one find them, each once."""
-    return " and ".join(dict.fromkeys(f"process {pid_of(worker)}" for worker in workers))
+    The number alone names it only where this process is; of any other place no more is known than which it is not.
+    """
+    ours, here, pid = _host(), socket.gethostname(), worker.partition("-")[0]
+    if host == ours != "":
+        return f"process {pid} on {here}"
+    where = "a machine that nobody can tell"
+    if boot_of(host) == boot_of(ours) != "":
+        where = f"another container on the machine of {here}"
+    elif host and ours:
+        where = f"another machine, or of {here} before its last start"
+    return f"process {pid} (worker {worker}) of {where}"
 
 
 def boot_of(host: str) -> str:

@@ -12,14 +12,15 @@ Two takers of one process are one worker to the store, which could not tell them
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from remit.clock import monotonic_ms
 from remit.engine.declared.flow import Flow
 from remit.engine.process.admit import Found, Order, is_holder_dead, newly_dead, open_run
+from remit.engine.process.at_work import left_elsewhere
 from remit.engine.process.host import Host
 from remit.facts.view import RunView
 from remit.store.rows import RunRow
@@ -30,7 +31,9 @@ from remit.store.units import Claim
 class Taken:
     """A run that this process holds: its verified view, and the row under whose epoch it is held.
 
-    sent_ms: monotonic, when the lease was asked for. is_new: it was opened by this very taking.
+    sent_ms: monotonic, when the lease was asked for. is_new: it was opened by this very taking, for whoever has its
+    outcome from that. dead: workers that are
+    proven dead and were not known to be. elsewhere: by call in doubt, in which other processes it may be at work.
     """
 
     row: RunRow
@@ -38,6 +41,7 @@ class Taken:
     sent_ms: int
     is_new: bool = False
     dead: tuple[str, ...] = ()
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
 
 
 class Taker:
@@ -59,7 +63,7 @@ class Taker:
         """Hold a run as it was found. Its row, where somebody else holds it or took it since; None where it moved."""
         host, row = self._host, found.row
         assert row.run == self._run
-        dead = await newly_dead(host, found.view)
+        dead, elsewhere = await newly_dead(host, found.view), await left_elsewhere(host, found.view)
         sent_ms = monotonic_ms()
         # With the turn being ours, a lease of our own is one that an earlier attempt could not give back.
         is_gone = row.worker is not None and (row.worker == host.worker or await is_holder_dead(host, row.worker))
@@ -68,7 +72,7 @@ class Taker:
         if held is None:
             return row
         if (held.head, held.post_head) == (row.head, row.post_head):
-            return Taken(held, found.view, sent_ms, dead=dead)
+            return Taken(held, found.view, sent_ms, dead=dead, elsewhere=elsewhere)
         await host.store.release(held.run_key, held.epoch)  # somebody appended since: what was verified is not all
         return None
 

@@ -29,9 +29,19 @@ T = TypeVar("T")
 
 def beginning(host: Host, taken: Taken, *, contract: str, version: str) -> AttemptStarted:
     """What the first entry of a turn says. contract: digest of what its code declares; version: of that."""
-    dead, up = list(taken.dead), host.clock.up()
+    dead, view, up = list(taken.dead), taken.view, host.clock.up()
     where, up = (host.me.host, up) if dead and up is not None else ("", 0)
-    return AttemptStarted(contract=contract, dead=dead, host=where, up=up, version=version, worker=host.worker)
+    # With the dead goes the note that the call may be at work, and with that why such a word does not count.
+    early = [told.item for _, told in view.words() if view.is_early(told) and told.item not in view.early]
+    return AttemptStarted(
+        contract=contract,
+        dead=dead,
+        early=early if dead else [],
+        host=where,
+        up=up,
+        version=version,
+        worker=host.worker,
+    )
 
 
 @asynccontextmanager
@@ -63,8 +73,7 @@ async def held(
 
     lease = host.keeper.hold(row, sent_ms=taken.sent_ms, on_lost=on_lost, on_posted=on_posted)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    attempt = Attempt(host.store, host.clock, view, pen, lease, main=main, post_head=row.post_head)
-    attempt.has_opened, attempt.outstanding = taken.is_new, host.outstanding
+    attempt = Attempt(host.store, host.clock, taken, pen, lease, host.lock, main=main)
     attempt.start(started)
     try:
         yield attempt

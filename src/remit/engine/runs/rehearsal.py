@@ -20,7 +20,9 @@ from remit.engine.process.admit import Found, check_flow
 from remit.engine.process.host import Host
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
+from remit.engine.process.liveness import ProcessLock
 from remit.engine.process.standing import glance
+from remit.engine.process.taking import Taken
 from remit.engine.runs.invoke import call_flow, main_task
 from remit.engine.runs.run import Run
 from remit.engine.turn.answers import denial_of
@@ -86,14 +88,14 @@ class _Rehearsal(Attempt):
         self,
         store: Store,
         clock: Hours,
-        view: RunView,
+        taken: Taken,
         pen: Pen,
         lease: Lease,
+        lock: ProcessLock,
         *,
         main: asyncio.Task[Any] | None,
-        post_head: bytes,
     ) -> None:
-        super().__init__(store, clock, view, pen, lease, main=main, post_head=post_head)
+        super().__init__(store, clock, taken, pen, lease, lock, main=main)
         self.come: dict[str, Wish | None] = {}
 
     async def check_may_begin(self, name: str) -> None:
@@ -174,10 +176,10 @@ async def rehearse_to(host: Host, flow: Flow[Any], found: Found) -> Rehearsed:
     view, row = found.view, found.row
     check_flow(view, flow)
     pen = Pen(view.identity, lane="main", by=view.opened.by, epoch=row.epoch, head=row.head, seq=row.seq)
-    loop, post_head = asyncio.get_running_loop(), row.post_head
-    nothing_held = Lease(row.run_key, row.epoch, 0, loop, lambda: None, lambda _: None, post_head)
+    loop, as_if_taken = asyncio.get_running_loop(), Taken(row, view, 0)
+    nothing_held = Lease(row.run_key, row.epoch, 0, loop, lambda: None, lambda _: None, row.post_head)
     host = replace(host, store=reading(host.store))
-    attempt = _Rehearsal(host.store, host.clock, view, pen, nothing_held, main=main_task(flow), post_head=post_head)
+    attempt = _Rehearsal(host.store, host.clock, as_if_taken, pen, nothing_held, host.lock, main=main_task(flow))
     turn = Turn(host, flow.terms, attempt, within_flow(flow.fn))
     settled = await _settle(host, attempt)
     fit = await _fit(turn, flow, view)

@@ -12,11 +12,13 @@ in the chain is fixed when an entry is sealed; a unit that loses closes its atte
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
+from remit.engine.process.liveness import ProcessLock
+from remit.engine.process.taking import Taken
 from remit.engine.turn.apart import calling_task
 from remit.engine.turn.closing import MISFITS, AttemptClosed
 from remit.engine.turn.delivery import Delivery
@@ -38,7 +40,7 @@ from remit.facts.calls import EffectView
 from remit.facts.entry import Pen
 from remit.facts.kinds import AttemptStarted, RunEnded, RunParked
 from remit.facts.machine import CallKind, Status, move
-from remit.facts.view import Recorded, RunView
+from remit.facts.view import Recorded
 from remit.store.marks import Announce, Fence, Mark
 from remit.store.protocol import Store
 from remit.store.units import Move
@@ -57,11 +59,10 @@ class Attempt:
         "given_up",
         "halted",
         "has_ended",
-        "has_opened",
         "in_flight",
         "lease",
         "let_go",
-        "outstanding",
+        "lock",
         "parking",
         "post_head",
         "post_seq",
@@ -70,7 +71,7 @@ class Attempt:
         "ridden",
         "run_id",
         "settles_for",
-        "tells_death",
+        "taken",
         "times_too_late",
         "unasked",
         "unbegun",
@@ -84,16 +85,18 @@ class Attempt:
         self,
         store: Store,
         clock: Hours,
-        view: RunView,
+        taken: Taken,
         pen: Pen,
         lease: Lease,
+        lock: ProcessLock,
         *,
         main: asyncio.Task[Any] | None,
-        post_head: bytes,
     ) -> None:
-        self.view, self.boundary, self.lease, self.run_id = view, view.boundary, lease, view.identity.run
+        view = self.view = taken.view
+        self.boundary, self.run_id = view.boundary, view.identity.run
+        self.taken, self.lease, self.lock = taken, lease, lock
         self.writer = JournalWriter(store, clock, pen, lease, view.boundary, view.last_at)
-        self.post_seq, self.post_head = view.post_seq, post_head  # up to where lane post was read
+        self.post_seq, self.post_head = view.post_seq, taken.row.post_head  # up to where lane post was read
         self.closed_by: BaseException | None = None
         self.halted: Halt | None = None
         self.times_too_late = 0  # calls that came after that
@@ -105,9 +108,6 @@ class Attempt:
         self.under_way: set[str] = set()  # effects whose function is being called for the first time: no doubt yet
         self.in_flight: dict[asyncio.Task[Any], Wish] = {}  # effects under way, which outlive a cancelled call
         self.has_ended = False  # the lease was given back by this turn's last entry
-        self.tells_death = False  # its first entry says who is dead, and is written whatever else it finds
-        self.outstanding: Collection[str] = ()  # keys under which a call of this process has not returned
-        self.has_opened = False  # the run was opened for this turn, by whoever has its outcome from it
         self.failed = frozenset([c.name for c in view.calls.values() if c.may_run_again])
         self.ridden = {c.name: c for c in view.calls.values() if c.is_ridden}
         self.unbegun, self.rest = Unbegun(self), Rest(self)
@@ -122,7 +122,6 @@ class Attempt:
         """Begin the turn. Nothing is written until there is something to write."""
         note_handlers()
         self.view.note_dead(fact, self.writer.start(fact))
-        self.tells_death = bool(fact.dead)
 
     async def recall(self, name: str, kind: CallKind) -> Recorded | None:
         """What the journal has for this call; None once its body may begin. Raises AttemptClosed.
@@ -193,8 +192,8 @@ class Attempt:
 
     @property
     def has_news(self) -> bool:
-        """Whether it wrote something, or has something to write whatever it finds."""
-        return self.writer.has_written or self.tells_death
+        """Whether it wrote something, or has something to write whatever it finds: its first entry says who is dead."""
+        return self.writer.has_written or bool(self.taken.dead)
 
     @property
     def is_open(self) -> bool:
@@ -300,7 +299,7 @@ class Attempt:
         status = move(Status.RUNNING, type(fact).__name__, fact)
         assert status is not None, "a run that is worked at may end and park"
         drafts = [*before, self.writer.draft(fact, value=value)]
-        if not (self.has_opened and status == Status.COMPLETED):
+        if not (self.taken.is_new and status == Status.COMPLETED):
             marks = (*marks, Announce(RunStopped(code=fact.code, status=status)))
         conditions = Conditions(fence=fence, post_head=self.post_head if is_post_seen else None, marks=marks)
         # A turn that is stopped here is over, written or not: `release` then finds the lease given back, or gives it.
