@@ -98,6 +98,7 @@ _WRITTEN = frozenset(
         "WANCHO",
     ]
 )
+LIVING = _ALPHABETS | _WRITTEN  # scripts that have letters like Latin ones, and names of their own today
 # Letters of these that are drawn like a Latin one.
 _TWINS = frozenset(
     "ꓐꓑꓓꓔꓖꓗꓙꓚꓜꓝꓟꓠꓡꓢꓣꓦꓧꓪꓫꓬꓮꓰꓲꓳꓴ"  # Lisu

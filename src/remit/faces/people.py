@@ -9,6 +9,7 @@ Each act is checked against the newest directory and written behind it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,6 +24,7 @@ from remit.authority.directory import (
     check_role,
 )
 from remit.authority.policy import policy_from
+from remit.authority.principals import check_new_principal, stranger_said, strangers
 from remit.engine.people.asks import Ask, Choice, inbox, read_ask
 from remit.engine.people.deciding import decide
 from remit.engine.people.effected import Effected, effect_names, effects
@@ -40,8 +42,10 @@ from remit.facts.kinds import (
     RoleGranted,
     RoleRevoked,
 )
-from remit.facts.names import check_principal, check_principal_form
+from remit.facts.names import check_principal_form
 from remit.facts.rules import PolicyPin
+
+_log = logging.getLogger("remit")
 
 
 class People(Opened):
@@ -73,7 +77,7 @@ class People(Opened):
         Refused `run.ended`, Tampered: nothing was written.
         """
         host = self._ready()
-        check_principal(by, "decider")
+        check_new_principal(by, "decider")
         if choice not in ("approve", "deny"):
             raise Refused(f"{choice!r} is no answer; nothing was done.", code="approval.choice", hint=_CHOICE_HINT)
         return await decide(host, id, choice, by=by, reason=reason, seen=seen)
@@ -117,7 +121,7 @@ class People(Opened):
         where the journal does not tell that, and nothing here can prove it.
         """
         host = self._ready()
-        check_principal(by, "principal")
+        check_new_principal(by, "principal")
         if state not in ("ok", "did_not_happen"):
             hint = "Say `ok` or `did_not_happen`."
             raise Refused(f"{state!r} is no end of a doubt; nothing was done.", code="doubt.state", hint=hint)
@@ -142,9 +146,12 @@ class People(Opened):
         )
 
     async def disable(self, principal: str, *, by: str, reason: str = "") -> int:
-        """Let nothing go on under a principal."""
-        fact = PrincipalDisabled(principal=check_principal_form(principal, "principal"))
-        return await self._act(fact, reason, by, lambda known: check_disable(known, principal, by), whom=[principal])
+        """Let nothing go on under a principal, also one that is not known yet: the log `remit` says so then."""
+        principal = check_principal_form(principal, "principal")
+        fact = PrincipalDisabled(principal=principal)
+        return await self._act(
+            fact, reason, by, lambda known: check_disable(known, principal, by), whom=[principal], is_told=True
+        )
 
     async def enable(self, principal: str, *, by: str, reason: str = "") -> int:
         """Let a principal count again."""
@@ -152,11 +159,15 @@ class People(Opened):
         return await self._act(fact, reason, by, lambda known: check_enable(known, principal, by), whom=[principal])
 
     async def link(self, principal: str, *, person: str, by: str, reason: str = "") -> int:
-        """Say that two principals are one person, for good: neither approves what the other asks for."""
+        """Say that two principals are one person, for good: neither approves what the other asks for.
+
+        Either may be one that is not known yet: the log `remit` says so then.
+        """
         principal, person = check_principal_form(principal, "principal"), check_principal_form(person, "person")
         fact = PrincipalLinked(person=person, principal=principal)
+        whom = [principal, person]
         return await self._act(
-            fact, reason, by, lambda known: check_link(known, principal, person, by), whom=[principal, person]
+            fact, reason, by, lambda known: check_link(known, principal, person, by), whom=whom, is_told=True
         )
 
     async def set_policy(
@@ -189,18 +200,34 @@ class People(Opened):
         return await glance(self._ready())
 
     async def _act(
-        self, fact: Fact, reason: str, by: str, check: Callable[[Authority], None], *, whom: Sequence[str] = ()
+        self,
+        fact: Fact,
+        reason: str,
+        by: str,
+        check: Callable[[Authority], None],
+        *,
+        whom: Sequence[str] = (),
+        is_told: bool = False,
     ) -> int:
-        """whom: principals that the fact names. One that the directory has was let in, whatever can be seen here."""
+        """whom: principals that the fact names. One that the directory has was let in, whatever can be seen here.
+
+        is_told: whether it is said of whom the directory has nothing: under a misspelt name it would stop nobody.
+        """
+        unknown: dict[str, list[str]] = {}
 
         def at_the_door(known: Authority) -> None:
+            nonlocal unknown
+            unknown = strangers(known, whom) if is_told else {}
             for name in (*whom, by):
                 if name not in known.directory:
-                    check_principal(name, "principal")
+                    check_new_principal(name, "principal")
             check(known)
 
         host, by = self._ready(), check_principal_form(by, "principal that acts")
-        return await act(host, fact, reason, by=by, check=at_the_door)
+        version = await act(host, fact, reason, by=by, check=at_the_door)
+        for name, like in unknown.items():
+            _log.warning("%s", stranger_said(name, like))
+        return version
 
     inbox_sync = twin(inbox)
     ask_sync = twin(ask)

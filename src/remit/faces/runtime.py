@@ -20,6 +20,7 @@ from typing import Any
 
 from remit.authority.directory import LOCAL
 from remit.authority.policy import policy_digest, policy_from
+from remit.authority.principals import check_new_principal
 from remit.clock import Clock
 from remit.engine.declared.flow import Flow
 from remit.engine.people.asks import Ask
@@ -43,7 +44,7 @@ from remit.faces.explain import QUARANTINED, Explanation, Why, examine_own, expl
 from remit.faces.opened import twin
 from remit.faces.people import People
 from remit.facts.machine import Status
-from remit.facts.names import check_principal, check_word
+from remit.facts.names import check_word
 from remit.facts.rules import PolicyPin
 from remit.facts.value import Codec
 from remit.store.protocol import Store
@@ -115,7 +116,7 @@ class Runtime(People):
         every third of `lease_ms`, whichever comes first.
         """
         host = self._ready()
-        check_principal(by, "principal")
+        check_new_principal(by, "principal")
         return await cancel(host, id, by=by, reason=reason)
 
     # -- looking ----------------------------------------------------------------------------------------------------
@@ -206,7 +207,7 @@ class Runtime(People):
         set aside: nothing was done.
         """
         host = self._ready()
-        check_principal(by, "operator")
+        check_new_principal(by, "operator")
         for _ in range(TRIES):
             stored = await self.read(id)
             if not stored.row.quarantined:
@@ -283,9 +284,9 @@ def _checked(flow: Any) -> Flow[Any]:
 
 def _order(flow: Flow[Any], given: Any, id: str, by: str | None, behalf: str | None) -> Order:
     flow, id = _checked(flow), check_word(id, "run id")
-    executor = check_principal(by, "executor") if by is not None else LOCAL
+    executor = check_new_principal(by, "executor") if by is not None else LOCAL
     if behalf is not None:
-        behalf = check_principal(behalf, "principal on whose behalf it acts")
+        behalf = check_new_principal(behalf, "principal on whose behalf it acts")
     if not flow.takes_input and given is not None:
         raise Refused(f"Flow {flow.name!r} takes no input; nothing was done.", code="input.unexpected")
     try:

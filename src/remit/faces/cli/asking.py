@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from remit.authority.principals import check_new_principal
 from remit.engine.people.asks import POLICY_MOVED, Ask, Choice
 from remit.engine.people.counting import answer_counts
 from remit.engine.people.deciding import check_decider
@@ -30,7 +31,6 @@ from remit.faces.documents import Document, ask_document, left_out_document
 from remit.faces.next_step import Step, step
 from remit.faces.runtime import Runtime
 from remit.faces.there import There
-from remit.facts.names import check_principal
 from remit.store.tables import NUMBER_MAX
 
 AskArgument = Annotated[str, typer.Argument(metavar="ASK", help="The question's id, from `remit inbox`.")]
@@ -99,7 +99,7 @@ def approve(
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         return await _decide(rt, voice, id, "approve", _Word(by, reason, seen, is_yes))
 
-    act(manner, ask, first=lambda: check_principal(by, "decider"))
+    act(manner, ask, first=lambda: check_new_principal(by, "decider"))
 
 
 @command("deny")
@@ -116,7 +116,7 @@ def deny(
     async def ask(rt: Runtime, voice: Voice, _: str) -> int:
         return await _decide(rt, voice, id, "deny", _Word(by, reason, seen, is_yes))
 
-    act(manner, ask, first=lambda: check_principal(by, "decider"))
+    act(manner, ask, first=lambda: check_new_principal(by, "decider"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,12 @@ def evidence_name(name: str) -> str:
     return _named(name, is_branch=False)
 
 
+def principal_name(name: str) -> str:
+    """A principal for a line without the bar: what in it may deceive as its escape, one with a blank in quotes."""
+    text = "".join(written_text(name))
+    return f'"{text}"' if " " in name else text
+
+
 def whole_names(call: str) -> list[str]:
     """Of a path that is cut in such a line the names that are the agent's, whole, to stand behind the bar."""
     if "…" not in call_name(call):

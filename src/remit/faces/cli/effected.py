@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from remit.authority.principals import check_new_principal
 from remit.engine.people.effected import Effected
 from remit.errors import Refused
 from remit.faces.cli.act import Manner, act
@@ -21,7 +22,6 @@ from remit.faces.documents import effected_document, left_out_document
 from remit.faces.next_step import doubt_step, said_step, told_step, under_way_step
 from remit.faces.runtime import Runtime
 from remit.faces.there import There
-from remit.facts.names import check_principal
 
 State = Literal["ok", "did_not_happen"]
 
@@ -80,7 +80,7 @@ def resolve(
     """Say what became of an effect in doubt, once, and how that is known."""
 
     def first() -> Any:
-        check_principal(by, "principal")
+        check_new_principal(by, "principal")
         return _outcome(outcome)
 
     async def ask(rt: Runtime, voice: Voice, given: Any) -> int:

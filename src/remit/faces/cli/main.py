@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from remit.authority.principals import check_new_principal
 from remit.engine.declared.flow import Flow
 from remit.engine.process.outcome import Outcome
 from remit.errors import Refused
@@ -32,7 +33,6 @@ from remit.faces.documents import (
 )
 from remit.faces.runtime import Runtime, check_status
 from remit.facts.machine import Status
-from remit.facts.names import check_principal
 from remit.store.tables import NUMBER_MAX
 
 __all__ = ["app", "main"]
@@ -97,7 +97,7 @@ def cancel(manner: Manner, id: RunArgument, by: ByOption, reason: ReasonOption =
         voice.answer(document, reasons.reasons(told, voice.there))
         return Exit.OK
 
-    act(manner, ask, first=lambda: check_principal(by, "principal"))
+    act(manner, ask, first=lambda: check_new_principal(by, "principal"))
 
 
 @command("list")

@@ -14,6 +14,7 @@ from rich.console import Group
 from remit.authority.directory import Authority
 from remit.authority.money import money
 from remit.authority.policy import policy_difference, policy_from_toml
+from remit.authority.principals import check_new_principal
 from remit.engine.people.asks import Ask
 from remit.engine.people.left_out import Listed
 from remit.engine.people.used import Used
@@ -29,7 +30,7 @@ from remit.faces.documents import Document, left_out_document, policy_document
 from remit.faces.runtime import Runtime
 from remit.faces.there import There
 from remit.faces.written import text_of
-from remit.facts.names import AUTHORITY, check_principal
+from remit.facts.names import AUTHORITY
 from remit.facts.rules import PolicyPin
 
 policy = typer.Typer(rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
@@ -73,7 +74,7 @@ def set_(
     """Set the policy that FILE states. What would change is shown first."""
 
     def first() -> tuple[PolicyPin, Declared]:
-        check_principal(by, "principal")
+        check_new_principal(by, "principal")
         return _read(file), declared(flows or ())
 
     async def ask(rt: Runtime, voice: Voice, given: tuple[PolicyPin, Declared]) -> int:

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from remit.authority.leaves import path_text
+from remit.authority.principals import check_new_principal
 from remit.engine.declared.flow import Flow
 from remit.errors import Refused, RemitError, StoreRefused, ValueUnreadable
 from remit.faces.runtime import Runtime, open
 from remit.faces.there import There
-from remit.facts.names import check_principal, check_word
+from remit.facts.names import check_word
 from remit.store.url import store_for
 
 STORE_DEFAULT = "sqlite:///remit.db"
@@ -93,7 +94,7 @@ def check_names(id: str, by: str | None, behalf: str | None) -> None:
     check_word(id, "run id")
     for who in (by, behalf):
         if who is not None:
-            check_principal(who, "principal")
+            check_new_principal(who, "principal")
 
 
 def input_of(flow: Flow[Any], text: str | None, file: Path | None) -> Any:
