@@ -53,6 +53,7 @@ SMALL = (
     "clock.py",
     "engine/process/hours.py",
     "engine/process/salt.py",
+    "errors/called.py",
     "store/units.py",
     "store/tables.py",
 )

@@ -15,6 +15,7 @@ from remit.authority.gate import is_over
 from remit.authority.moments import datetime_of
 from remit.authority.money import money
 from remit.canonical import INTEGER_MAX
+from remit.errors.called import all_called, called
 from remit.facts.judgement import Answer, Basis, Check, Finding, Limit, Question, Who
 from remit.facts.unseen import is_unseen
 
@@ -170,13 +171,13 @@ def _policy(question: Question) -> tuple[str, str]:
 def _effects(question: Question) -> tuple[str, str]:
     if question.effect is None:
         return _NO_EFFECT
-    seen = f"in doubt: {', '.join(question.doubts)}" if question.doubts else "no other effect is in doubt"
+    seen = f"in doubt: {all_called(question.doubts)}" if question.doubts else "no other effect is in doubt"
     return seen, "no other effect of this run in doubt"
 
 
 def _effects_before(question: Question) -> tuple[str, str]:
     """Of what is sent again: two that are would wait for each other for ever, so it waits for those before it alone."""
-    seen = f"in doubt: {', '.join(question.doubts)}" if question.doubts else "in doubt itself, and no effect before it"
+    seen = f"in doubt: {all_called(question.doubts)}" if question.doubts else "in doubt itself, and no effect before it"
     return seen, "no effect of this run before it in doubt"
 
 
@@ -196,8 +197,8 @@ def _duplicates(question: Question) -> tuple[str, str]:
         return _NO_EFFECT
     own = {"": "not performed before", "in_doubt": "in doubt itself"}.get(effect.own, f"settled before: {effect.own}")
     if effect.lost:
-        seen = f"its business key is held by {effect.lost} of this run, whose entries are missing: it may have happened"
-        return seen, "the entries that were lost, or the end of this run"
+        seen = f"its business key is held by {called(effect.lost)} of this run, whose entries are missing"
+        return f"{seen}: it may have happened", "the entries that were lost, or the end of this run"
     seen = f"{own}; its business key is that of {effect.rival}" if effect.rival else own
     return seen, "not performed before, and its business key free" if effect.business else "not performed before"
 

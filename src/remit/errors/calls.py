@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from remit.errors.called import called
 from remit.errors.root import Refused, RemitError
 
 
@@ -52,7 +53,7 @@ class StepError(RemitError):
     exit_status = 7
 
     def __init__(self, *, run: str, name: str, error_type: str, detail: str) -> None:
-        super().__init__(f"{name} of run {run!r} raised {error_type}: {detail}")
+        super().__init__(f"{called(name)} of run {run!r} raised {error_type}: {detail}")
         self.run, self.name, self.error_type, self.detail = run, name, error_type, detail
         self.beside: tuple[BaseException, ...] = ()
 

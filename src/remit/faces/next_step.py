@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from remit.engine.people.asks import ROLES_MOVED, Ask
 from remit.errors import FIND_OUT, done_anew
+from remit.errors.called import called
 from remit.faces.explain import QUARANTINED, Why
 from remit.faces.there import There
 from remit.facts.machine import OPEN
@@ -161,7 +162,7 @@ def under_way_step(run: str, call: str) -> Step:
         "nothing yet; a worker is at {call}, and says itself what becomes of it: who looks for it by its key now looks "
         "too early. `remit why {run}` tells whether that worker lives.",
         run=shlex.quote(run),
-        call=call,
+        call=called(call),
     )
 
 

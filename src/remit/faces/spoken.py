@@ -9,6 +9,7 @@ import msgspec
 from remit.authority.directory import Authority
 from remit.engine.people.counting import answer_counts, word_counts
 from remit.engine.process.outcome import detail_of
+from remit.errors.called import called
 from remit.facts.view import RunView
 
 
@@ -37,10 +38,12 @@ def spoken(view: RunView, authority: Authority | None, now: int) -> tuple[Spoken
         if (given := ask.decided) is not None:
             did = "said yes to" if given.fact.choice == "approve" else "said no to"
             is_good = answer_counts(view, ask, authority, now)
-            found.append(Spoken(given.by, f"{did} {ask.asked.call}", detail_of(given.reason), given.at, is_good))
+            found.append(
+                Spoken(given.by, f"{did} {called(ask.asked.call)}", detail_of(given.reason), given.at, is_good)
+            )
     for told in (word for words in boundary.resolved.values() for word in words):
         what = "it happened" if told.fact.state == "ok" else "it did not happen"
-        did = f"said what became of {told.fact.call}, {what}"
+        did = f"said what became of {called(told.fact.call)}, {what}"
         is_good = word_counts(view, told, authority)
         found.append(Spoken(told.by, did, evidence_of(told.value), told.at, is_good))
     if (wish := boundary.cancel) is not None:

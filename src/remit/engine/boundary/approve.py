@@ -22,6 +22,7 @@ from remit.engine.turn.race import has_lost
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import RestsOn, Wish
 from remit.errors import Denied
+from remit.errors.called import called
 from remit.facts.calls import Decided
 from remit.facts.kinds import ApprovalUsed, EffectRefused
 from remit.facts.value import write_own
@@ -94,4 +95,4 @@ def _recorded(turn: Turn, recorded: Recorded, data: bytes, approval: Approval) -
 
 def payload_of(name: str, payload: Any) -> bytes:
     """The bytes of what a person is shown. Raises ValueRefused: nobody was asked."""
-    return write_own(payload, where=name)
+    return write_own(payload, where=called(name))

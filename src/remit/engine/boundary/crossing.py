@@ -38,6 +38,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, Wish
 from remit.engine.turn.writer import Conditions, Draft, Of
 from remit.errors import AuthorityUnreadable, ClockJumped, Conflict, Denied, Moved, ValueUnreadable
+from remit.errors.called import called
 from remit.facts.calls import Decided
 from remit.facts.judgement import Question, Verdict
 from remit.facts.kinds import ApprovalUsed, EffectIntended, EffectRefused, GateJudged
@@ -89,7 +90,7 @@ async def cross(turn: Turn, wish: Wish, write: Write | None = None) -> Permit | 
         if wish.is_sent_again:
             passed = replace(passed, words=f"{passed.words} {still_in_doubt(turn, wish)}")
         await attempt.parking.wait(passed, is_whole=wish.is_whole, since=since)
-    words = f"What {wish.name} rests on moved {MOVES_MAX} times while it was judged; nothing was done."
+    words = f"What {called(wish.name)} rests on moved {MOVES_MAX} times while it was judged; nothing was done."
     attempt.stop(Parked("gate", "authority.moving", words))
 
 
@@ -118,7 +119,7 @@ def _check_readable(turn: Turn, wish: Wish) -> None:
     """That the function would be given what is judged. Raises AttemptClosed: its type reads it as another value."""
     if wish.effect is not None and wish.effect.request_codec.is_typed:
         try:
-            wish.effect.request_codec.read_exactly(wish.data, where=f"the request of {wish.name}")
+            wish.effect.request_codec.read_exactly(wish.data, where=f"the request of {called(wish.name)}")
         except ValueUnreadable as exc:
             turn.attempt.lost(exc)
 
@@ -298,7 +299,7 @@ def still_in_doubt(turn: Turn, wish: Wish) -> str:
     """What can be done about a call that would be sent again, and is not now."""
     key = turn.attempt.boundary.effects[wish.name].intended.key
     return (
-        f"Nobody knows whether {wish.name}, sent before under key {key}, happened; "
+        f"Nobody knows whether {called(wish.name)}, sent before under key {key}, happened; "
         "a person who found out says so with `remit resolve`."
     )
 

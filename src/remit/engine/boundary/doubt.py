@@ -32,6 +32,7 @@ from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import Moved
+from remit.errors.called import called
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.kinds import AT_WORK, TOLD_EARLY
 
@@ -223,7 +224,7 @@ def _in_doubt(turn: Turn, wish: Wish, view: EffectView, why: str) -> Parked:
     raised = f"; it raised {type_name(wish.doubt)}: {text_of(wish.doubt)}" if wish.doubt is not None else ""
     found = f"; {why}" if why else ""
     words = (
-        f"{wish.name} was intended and never settled, so nobody knows whether it happened{raised}{found}.{left} "
-        f"Its key is {view.intended.key}. A person who found out says so with `remit resolve`."
+        f"{called(wish.name)} was intended and never settled, so nobody knows whether it happened{raised}{found}."
+        f"{left} Its key is {view.intended.key}. A person who found out says so with `remit resolve`."
     )
     return Parked("doubt", code, words)

@@ -49,6 +49,7 @@ from remit.errors import (
     ValueRefused,
     ValueUnreadable,
 )
+from remit.errors.called import called
 from remit.facts.boundary import Boundary
 from remit.facts.calls import EffectView
 from remit.facts.kinds import EffectRefused, EffectSettled
@@ -191,7 +192,9 @@ async def _go(turn: Turn, wish: Wish) -> Any:
 
 def _check_not_too_often(turn: Turn, wish: Wish) -> None:
     if wish.calls == CALLS_MAX:
-        words = f"{wish.name}, called {CALLS_MAX} times, is known not to have happened; the next turn tries again."
+        words = (
+            f"{called(wish.name)}, called {CALLS_MAX} times, is known not to have happened; the next turn tries again."
+        )
         turn.attempt.stop(Parked("repair", "effect.did_not_happen", words))
 
 
@@ -236,13 +239,13 @@ def recall_outcome(turn: Turn, effect: Outward[Any], recorded: Recorded) -> Any:
 def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettled, value: bytes | None) -> Any:
     attempt = turn.attempt
     if is_lost(settled):
-        lost = f"{name} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
+        lost = f"{called(name)} happened and its outcome is lost ({detail_of(value)}); nothing is called again."
         words = f"{lost} The run can't go on: look outside for what the outcome was, and cancel the run."
         attempt.stop(Parked("repair", "effect.value_lost", words))
     if settled.state == "ok":
         assert value is not None  # the fold saw to it
         try:
-            return effect.codec.read(value, where=name)
+            return effect.codec.read(value, where=called(name))
         except ValueUnreadable as exc:
             attempt.lost(exc if settled.found != "person" else _unread(name, exc))
     kind = EffectDeclined if settled.state == "failed" else EffectDidNotHappen
@@ -252,12 +255,14 @@ def outcome_of(turn: Turn, effect: Outward[Any], name: str, settled: EffectSettl
 def _unread(name: str, exc: ValueUnreadable) -> ValueUnreadable:
     """The same of an outcome that a person gave, who could not be told that it does not fit: nobody had the code."""
     way = "it happened and is not called again; let its function's return type read that, or cancel the run"
-    return ValueUnreadable(f"{exc.reason}; {way}", type_name=exc.type_name, where=f"{name}, as a person gave it")
+    return ValueUnreadable(
+        f"{exc.reason}; {way}", type_name=exc.type_name, where=f"{called(name)}, as a person gave it"
+    )
 
 
 def request_of(effect: Outward[Any], name: str, request: Any) -> bytes:
     """The bytes of a request, from here on the only form of it. Raises ValueRefused: nothing was done."""
-    where = f"the request of {name}"
+    where = f"the request of {called(name)}"
     data: bytes = effect.request_codec.write_whole(request, where=where, hint=_REQUEST_HINT)
     if len(data) > REQUEST_BYTES_MAX:
         reason = f"it has {len(data):,} bytes of at most {REQUEST_BYTES_MAX:,}"

@@ -29,6 +29,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions, JournalWriter
 from remit.errors import CallRefused
+from remit.errors.called import called
 from remit.facts.calls import EvidenceView
 from remit.facts.entry import value_digest
 from remit.facts.kinds import EvidenceTaken
@@ -60,7 +61,7 @@ def take(
             code="evidence.again",
             hint="Give a function without arguments: `again=lambda: fetch_quote(sku)`.",
         )
-    data = write_own(value, where=call)
+    data = write_own(value, where=called(call))
     recorded = attempt.ridden.get(call)
     if recorded is not None:
         if recorded.value != data:
@@ -135,7 +136,7 @@ async def _fetched(turn: Turn, fetcher: Callable[..., Any], name: str) -> bytes:
     fn = fetcher.fn if isinstance(fetcher, Step) else fetcher
     value = await (fn() if inspect.iscoroutinefunction(fn) else in_thread(turn.host.threads, partial(fn)))
     value = await value if inspect.isawaitable(value) else value
-    return write_own(value, where=name)
+    return write_own(value, where=called(name))
 
 
 def _check_times(name: str, as_of: Any, fresh_for: Any) -> None:

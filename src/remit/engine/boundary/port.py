@@ -27,6 +27,7 @@ from remit.engine.turn.step import in_thread, since_us
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit
 from remit.errors import PermitRefused, StoreClosed, ValueUnreadable
+from remit.errors.called import called
 
 
 class Answered(NamedTuple):
@@ -52,7 +53,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
     turn.permits.discard(permit)
     attempt.check_held()
     try:
-        request = effect.request_codec.read_exactly(intended.request, where=f"the request of {permit.name}")
+        request = effect.request_codec.read_exactly(intended.request, where=f"the request of {called(permit.name)}")
     except ValueUnreadable as exc:  # by now it is another value than was judged
         return _unsent(exc.message)
     if (late := _overdue(turn, permit)) is not None:
@@ -66,7 +67,9 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         outcome = await _called(turn, effect.callee, request, permit.key, limit, begin)
     except DidNotHappen as exc:
         if begin is not None and begin.give_up():
-            return _overdue(turn, permit) or _unsent(f"{permit.name} waited for a thread until its run was lost")
+            return _overdue(turn, permit) or _unsent(
+                f"{called(permit.name)} waited for a thread until its run was lost"
+            )
         return Answered("did_not_happen", None, exc, since_us(began))
     except Declined as exc:
         return Answered("failed", None, exc, since_us(began))
@@ -77,7 +80,7 @@ async def touch(turn: Turn, effect: Effect[Any], permit: Permit) -> Answered:
         if isinstance(exc, asyncio.CancelledError) and times_cancelled() and not attempt.is_open:
             raise
         if never_began:
-            return _overdue(turn, permit) or _unsent(f"{permit.name} found no thread to begin in")
+            return _overdue(turn, permit) or _unsent(f"{called(permit.name)} found no thread to begin in")
         return Answered("doubt", None, error, since_us(began))
     finally:
         leave(here)
@@ -137,7 +140,7 @@ def _overdue(turn: Turn, permit: Permit) -> Answered | None:
     """What is to be said where the time of what let it pass is over; None where it is not."""
     if turn.attempt.writer.now() <= permit.until:
         return None
-    return _unsent(f"the time of what let {permit.name} pass was over before it began")
+    return _unsent(f"the time of what let {called(permit.name)} pass was over before it began")
 
 
 def _unsent(why: str) -> Answered:
@@ -185,5 +188,7 @@ def _noted(turn: Turn, permit: Permit) -> Callable[[], None]:
     """Note that an effect's function is at work, until it returned. Raises AttemptClosed: its runtime was closed."""
     noted = turn.host.lock.send(turn.host.me.worker, permit.key)
     if noted is None:
-        turn.attempt.lost(StoreClosed(f"The runtime was closed; {permit.name} was intended, and was not called."))
+        turn.attempt.lost(
+            StoreClosed(f"The runtime was closed; {called(permit.name)} was intended, and was not called.")
+        )
     return noted

@@ -28,6 +28,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.engine.turn.writer import Conditions
 from remit.errors import Moved
+from remit.errors.called import called
 from remit.facts.boundary import Boundary
 from remit.facts.calls import AskView, Decided, EffectView
 from remit.facts.entry import value_digest
@@ -176,7 +177,7 @@ async def _ask(turn: Turn, wish: Wish, name: str, use: Use) -> Any:
         return _lost(name)
 
     async def ask() -> Any:
-        said: Any = predicate(effect.request_codec.read_exactly(wish.data, where=wish.name))
+        said: Any = predicate(effect.request_codec.read_exactly(wish.data, where=called(wish.name)))
         return await said if inspect.isawaitable(said) else said
 
     return await heard(ask)

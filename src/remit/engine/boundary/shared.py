@@ -20,6 +20,7 @@ from remit.engine.declared.outward import Outward
 from remit.engine.turn.turn import BusinessOf, Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import CallRefused
+from remit.errors.called import called
 from remit.facts.calls import EffectView
 from remit.facts.judgement import Limit, Question
 from remit.facts.kinds import Reservation
@@ -63,7 +64,8 @@ async def _business(turn: Turn, wish: Wish, effect: Outward[Any]) -> Business:
     digest = business_digest(effect, wish.request)
     if not digest:
         raise CallRefused(
-            f"{wish.name} has no business key in field {effect.business_key!r} of its request; it was not called.",
+            f"{called(wish.name)} has no business key in field {effect.business_key!r} of its request; "
+            "it was not called.",
             code="effect.business_key",
             hint="State it in the request: no two runs may do the same business twice.",
         )
@@ -71,7 +73,7 @@ async def _business(turn: Turn, wish: Wish, effect: Outward[Any]) -> Business:
     if held.rival or held.lost:
         return held
     before = _done_before(turn, wish, effect, digest)
-    return held._replace(rival=f"{turn.attempt.run_id} {before}") if before else held
+    return held._replace(rival=f"{turn.attempt.run_id} {called(before)}") if before else held
 
 
 async def _held(turn: Turn, wish: Wish, digest: str) -> Business:
@@ -84,11 +86,11 @@ async def _held(turn: Turn, wish: Wish, digest: str) -> Business:
     if row is None or (row.run_key == own and FreeKey(digest) in attempt.writer.given_back):
         return Business(digest)
     if row.run_key == own and _is_holder(turn, row.call, digest):
-        return Business(digest, rival="" if row.call == wish.name else f"{row.run} {row.call}")
+        return Business(digest, rival="" if row.call == wish.name else f"{row.run} {called(row.call)}")
     # The number alone may be that of a run that is gone, given out again.
     if row.run_key == own and row.run == attempt.run_id:
         return Business(digest, lost=row.call)
-    return Business(digest, rival=f"{'an earlier ' if row.run == attempt.run_id else ''}{row.run} {row.call}")
+    return Business(digest, rival=f"{'an earlier ' if row.run == attempt.run_id else ''}{row.run} {called(row.call)}")
 
 
 def _is_holder(turn: Turn, call: str, digest: str) -> bool:

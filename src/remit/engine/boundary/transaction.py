@@ -29,6 +29,7 @@ from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Permit, RestsOn, Wish
 from remit.engine.turn.writer import Conditions, Draft, Seal
 from remit.errors import CallRefused, Moved, Refused, RemitError, ValueUnreadable
+from remit.errors.called import called
 from remit.facts.kinds import EffectSettled
 from remit.store.marks import Reserve, TakeKey
 
@@ -58,7 +59,7 @@ def _check_may(turn: Turn, effect: Transaction[Any], name: str) -> None:
     """Raises CallRefused at high risk, and where this store has no rows of yours, or calls other functions."""
     if is_high(turn.risk):
         raise CallRefused(
-            f"{name} is a transaction in a flow of high risk; nothing was done.",
+            f"{called(name)} is a transaction in a flow of high risk; nothing was done.",
             code="transact.risk",
             hint="Make it an effect: its intention is on the disk before it is called, a transaction's only with it.",
         )
@@ -104,7 +105,7 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     effect, attempt = wish.effect, turn.attempt
     assert isinstance(effect, Transaction)
     try:
-        request = effect.request_codec.read_exactly(wish.data, where=f"the request of {wish.name}")
+        request = effect.request_codec.read_exactly(wish.data, where=f"the request of {called(wish.name)}")
     except ValueUnreadable as exc:  # by now it is another value than was judged
         attempt.lost(exc)
     around = _Around(wish.name)
@@ -112,7 +113,9 @@ async def _written(turn: Turn, wish: Wish, drafts: Sequence[Draft], conditions: 
     def stored(outcome: Any) -> bytes:
         if is_unfinished(outcome):
             raise TypeError(f"it returned {type(outcome).__name__}, which nobody awaits here; return one outcome")
-        data, _ = effect.codec.write(outcome, where=wish.name)  # one that can't be stored rolls back what it is of
+        data, _ = effect.codec.write(
+            outcome, where=called(wish.name)
+        )  # one that can't be stored rolls back what it is of
         return data
 
     def settled(data: bytes, seal: Seal) -> Any:
@@ -178,7 +181,9 @@ class _Around:
         if isinstance(exc, Exception) and not isinstance(exc, StopIteration | StopAsyncIteration):
             self.raised.append(exc)
         elif exc is not None and not is_of_a_signal(exc) and not self._is_asked(exc):
-            error = RuntimeError(": ".join(filter(None, (f"{self._name} raised {type_name(exc)}", text_of(exc)))))
+            error = RuntimeError(
+                ": ".join(filter(None, (f"{called(self._name)} raised {type_name(exc)}", text_of(exc))))
+            )
             self.raised.append(error)
             raise error from exc
 

@@ -21,6 +21,7 @@ from remit.engine.process.admit import Found, find
 from remit.engine.process.host import Host
 from remit.engine.process.outcome import detail
 from remit.errors import ApprovalRefused
+from remit.errors.called import called
 from remit.facts.announced import AskDecided
 from remit.facts.calls import AskView
 from remit.facts.kinds import ApprovalDecided
@@ -60,7 +61,7 @@ async def decide(host: Host, ask_id: str, choice: Choice, *, by: str, reason: st
     if ask.voided and not _counts(found.view, ask, choice):
         effect = found.view.boundary.effects.get(ask.asked.call)
         passed = effect is not None and effect.state != "did_not_happen"
-        done = f"; {ask.asked.call} had passed without it" if passed else ""
+        done = f"; {called(ask.asked.call)} had passed without it" if passed else ""
         raise ApprovalRefused(
             f"The question became void while the answer came ({', '.join(ask.voided)}): it does not count{done}.",
             code="approval.late",
@@ -171,7 +172,8 @@ def _lacking(by: str, groups: list[list[str]], served: list[list[str]]) -> Appro
 
 def _meaning(ask: AskView, choice: Choice, *, is_again: bool) -> str:
     """What is said by it, in words that do not depend on what an agent wrote. is_again: it may have happened."""
-    what = f"{ask.asked.bound.effect} as {ask.asked.call}" if ask.asked.bound.effect else ask.asked.call
+    call = called(ask.asked.call)
+    what = f"{ask.asked.bound.effect} as {call}" if ask.asked.bound.effect else call
     done = "be sent again" if is_again else "happen"
     return f"{what} may {done}, once, {_binding(ask)}" if choice == "approve" else f"{what} must not {done}"
 

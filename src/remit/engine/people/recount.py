@@ -16,6 +16,7 @@ from remit.engine.people.left_out import LeftOut
 from remit.engine.people.newest import newest
 from remit.engine.process.host import Host
 from remit.errors import FIND_OUT
+from remit.errors.called import called
 from remit.facts.view import RunView
 from remit.store.rows import Checkup
 
@@ -48,7 +49,7 @@ async def recount(host: Host) -> list[Checkup]:
     over = f"by the journals of the newest {told.runs:,} runs"
     without = f", without {told.unread:,} that can't be read" if told.unread else ""
     seen = f"{len(told.used):,} counted {over}{without}" if not less else f"{_named(less)}: more was taken {over}"
-    keys = [f"{call} of run {run}" for run, call in lost]
+    keys = [f"{called(call)} of run {run}" for run, call in lost]
     found = f"{len(told.held):,} held {over}{without}" if not lost else f"{_named(keys)}: its key is not held any more"
     verify = f"{told.runs - told.unread:,} of the newest {told.runs:,} verify"
     broken = f"{_named(told.wrong)}: does not verify"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from remit.errors import Refused, RunUnfinished
+from remit.errors.called import all_called
 from remit.facts.machine import Status
 from remit.facts.value import Codec, codec_for
 from remit.facts.view import RunView
@@ -68,7 +69,7 @@ def with_done(words: str, done: Iterable[str]) -> str:
 
 def done_before(done: Iterable[str]) -> str:
     """Effects that happened in a run that ended early, as a sentence; "" where none did."""
-    names = ", ".join(done)
+    names = all_called(done)
     return f"Done before: {names}." if names else ""
 
 

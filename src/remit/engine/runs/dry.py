@@ -26,6 +26,7 @@ from remit.engine.turn.halt import URGENCY
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
 from remit.errors import Moved, Refused
+from remit.errors.called import all_called, called
 from remit.facts.judgement import Finding, Question, Verdict
 from remit.facts.machine import ENDED
 
@@ -81,14 +82,14 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     rehearsed = await rehearse_to(host, flow, found)
     turn, first = rehearsed.turn, []
     for name, told in rehearsed.settled.items():
-        first.append(f"{name} is settled as {told.fact.state}, as {told.by} said")
+        first.append(f"{called(name)} is settled as {told.fact.state}, as {told.by} said")
     plain = resume_question(turn)
     may_go_on = judge(plain).decision == "resume"
     if rehearsed.stopped is not None and may_go_on:
         raise rehearsed.stopped
     doubts = turn.attempt.boundary.in_doubt
     wishes = [wish for wish in rehearsed.wishes if may_go_on or wish.name in doubts]
-    waits = f"It has to be known first whether {', '.join(doubts)} happened." if doubts else ""
+    waits = f"It has to be known first whether {all_called(doubts)} happened." if doubts else ""
     judged = [await _judged(turn, wish, waits, may_go_on=may_go_on) for wish in wishes]
     if not judged or (may_go_on and rehearsed.has_more):
         waits = rehearsed.waits if may_go_on else waits
@@ -96,7 +97,9 @@ async def judge_dry(host: Host, flow: Flow[Any], found: Found) -> Judged:
     told_of = _first_of(judged)
     for wish in wishes:
         first += _asked_outside(turn, wish)
-    first += [f"{each.call} is sent again under its key" for each in judged if each.is_sent_again and each.may_go_on]
+    first += [
+        f"{called(each.call)} is sent again under its key" for each in judged if each.is_sent_again and each.may_go_on
+    ]
     beside = tuple(each for each in judged if each is not told_of and each.call)
     return replace(told_of, first=tuple(first), beside=beside)
 
@@ -132,7 +135,7 @@ def _asked_outside(turn: Turn, wish: Wish) -> list[str]:
     """Whom a turn asks about a doubt about this very call, if there is one and it asks."""
     effect = turn.attempt.boundary.effects.get(wish.name)
     is_asked = effect is not None and effect.settled is None and is_probed(wish, effect)
-    return [f"the other side is asked whether {wish.name} happened"] if is_asked else []
+    return [f"the other side is asked whether {called(wish.name)} happened"] if is_asked else []
 
 
 def _is_due_again(turn: Turn, wish: Wish) -> bool:

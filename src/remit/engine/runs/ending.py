@@ -39,6 +39,7 @@ from remit.errors import (
     StepError,
     ValueUnreadable,
 )
+from remit.errors.called import all_called
 from remit.facts.kinds import RunEnded, RunParked, WaitsFor
 from remit.facts.machine import Status
 from remit.store.marks import CloseAsk, Mark
@@ -163,7 +164,7 @@ def _parked_status(halt: Parked) -> Status:
 
 
 def _doubtful(attempt: Attempt, after: Ended | None = None) -> Parked:
-    names = ", ".join(attempt.boundary.in_doubt)
+    names = all_called(attempt.boundary.in_doubt)
     then = "" if after is None else f" When that is known the run ends as {after.status}: {after.words}"
     told = f"Nobody knows whether {names} happened; a person who found out says so with `remit resolve`."
     code, left = doubt_of(attempt)
@@ -186,7 +187,7 @@ def _undone(attempt: Attempt) -> Parked | None:
     names = [name for name in gone_on if name in attempt.let_go]
     if not names:
         return None
-    words = f"{', '.join(names)}, which the flow gave up, is known not to have happened; the next turn tries again."
+    words = f"{all_called(names)}, which the flow gave up, is known not to have happened; the next turn tries again."
     return Parked("repair", "effect.did_not_happen", words)
 
 
@@ -251,7 +252,7 @@ def _what_next(attempt: Attempt, exc: BaseException, error: StepError, again: li
 
 def _named(calls: list[str]) -> str:
     """The first of them, where there are many."""
-    return ", ".join(calls) if len(calls) <= _MANY else f"{', '.join(calls[:_MANY])} and {len(calls) - _MANY} more"
+    return all_called(calls) if len(calls) <= _MANY else f"{all_called(calls[:_MANY])} and {len(calls) - _MANY} more"
 
 
 _MANY = 3

@@ -44,6 +44,7 @@ from remit.errors import (
     StepError,
     ValueUnreadable,
 )
+from remit.errors.called import all_called, called
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.entry import Pen
 from remit.facts.view import RunView
@@ -223,19 +224,19 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
     if isinstance(why, ValueUnreadable | DefinitionIncompatible):
         return why
     if isinstance(why, _NextCall):
-        return _compatible(flow, view, str(why), f"it would go on with {why}")
+        return _compatible(flow, view, str(why), f"it would go on with {called(str(why))}")
     if why is not None:
         raise why
-    then = f" when it is known whether {', '.join(doubts)} happened" if (doubts := attempt.boundary.in_doubt) else ""
+    then = f" when it is known whether {all_called(doubts)} happened" if (doubts := attempt.boundary.in_doubt) else ""
     return _compatible(flow, view, "", f"every call is recorded; it would end{then}")
 
 
 def _left_by(flow: Flow[Any], view: RunView, exc: BaseException) -> Compatibility | RemitError:
     """What a turn makes of what leaves the flow."""
     if (no := denial_of(exc)) is not None:
-        return _compatible(flow, view, no.call, f"{no.call} is denied as it is recorded")
+        return _compatible(flow, view, no.call, f"{called(no.call)} is denied as it is recorded")
     if isinstance(exc, StepError):
-        return _compatible(flow, view, exc.name, f"{exc.name} fails as it is recorded")
+        return _compatible(flow, view, exc.name, f"{called(exc.name)} fails as it is recorded")
     if isinstance(exc, RemitError):
         return exc
     return StepError(run=view.identity.run, name=flow.name, error_type=type_name(exc), detail=text_of(exc))
@@ -244,7 +245,7 @@ def _left_by(flow: Flow[Any], view: RunView, exc: BaseException) -> Compatibilit
 def _waits(attempt: Attempt) -> str:
     """Why the turn stops before anything new, in words."""
     if isinstance(attempt.halted, Again):
-        names = ", ".join(sorted(attempt.let_go))
+        names = all_called(sorted(attempt.let_go))
         return f"The flow gave up {names}; before anything new begins it has to be known what became of that."
     return attempt.halted.words if isinstance(attempt.halted, Parked) else ""
 

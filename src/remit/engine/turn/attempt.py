@@ -390,7 +390,7 @@ class Attempt:
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
         unheard = unheard_of(self.view, recorded)
         if unheard and all(self.unbegun.is_given_up(name) for name in recorded):
-            return self.halt(parked_unheard(unheard, ", ".join(asked) or "its end"))  # its code did not change
+            return self.halt(parked_unheard(unheard, asked))  # its code did not change
         self.close(self.misfit(recorded, asked))
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal
 from remit.authority.moments import datetime_of
 from remit.clock import Clock
 from remit.engine.turn.attempt import Attempt
+from remit.errors.called import called
 from remit.facts.kinds import ValueDrawn, write
 from remit.facts.value import Codec, codec_for
 
@@ -49,7 +50,7 @@ def _draw(
     recorded = attempt.ridden.get(name)
     if recorded is not None:
         assert recorded.value is not None  # the fold saw to it
-        return codec.read(recorded.value, where=name)
-    data, value = codec.write(fresh(), where=name)
+        return codec.read(recorded.value, where=called(name))
+    data, value = codec.write(fresh(), where=called(name))
     attempt.ride("ValueDrawn", write(ValueDrawn(source=source)), name=name, value=data)
     return value

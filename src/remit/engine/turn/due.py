@@ -69,7 +69,7 @@ def check_heard(attempt: Attempt, then: str) -> None:
     unheard = unheard_of(attempt.view, attempt.replay.unheard)
     unheard += unheard_answers(attempt.boundary, attempt.given_up)
     if unheard:
-        attempt.stop(parked_unheard(unheard, then))
+        attempt.stop(parked_unheard(unheard, [then]))
 
 
 async def until_none(attempt: Attempt, left: Callable[[], int], *, is_whole: bool = False) -> None:

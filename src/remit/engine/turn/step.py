@@ -31,6 +31,7 @@ from remit.engine.turn.exits import EXITS, failure_of, is_failure
 from remit.engine.turn.given import check_given, given_digest
 from remit.engine.turn.returned import finished, is_unfinished
 from remit.errors import RemitError, StepError, ValueUnreadable
+from remit.errors.called import called
 from remit.facts.kinds import StepDone, StepFailed, write
 from remit.facts.view import Recorded
 
@@ -66,7 +67,7 @@ async def compute(attempt: Attempt, step: Step[..., Any], name: str, call: Call,
     try:
         outcome = await body(step, call, threads)
         _check_not_cancelled(task, cancelled_before)
-        data, twin = step.codec.write(outcome, where=name)
+        data, twin = step.codec.write(outcome, where=called(name))
     except BaseException as exc:
         if not (is_failure(exc) or isinstance(exc, asyncio.CancelledError)):
             raise
@@ -135,7 +136,7 @@ def recorded_outcome(run_id: str, step: Step[..., Any], recorded: Recorded) -> A
         raise StepError(run=run_id, name=recorded.name, error_type=fact.error, detail=detail_of(recorded.value))
     assert isinstance(fact, StepDone), "`recall` saw to it"
     assert recorded.value is not None, "the fold saw to it"
-    return step.codec.read(recorded.value, where=recorded.name)
+    return step.codec.read(recorded.value, where=called(recorded.name))
 
 
 def type_name(exc: BaseException) -> str:

@@ -15,6 +15,7 @@ from weakref import ref
 from remit.engine.declared.place import check_in_flow
 from remit.engine.turn.caught import call_made
 from remit.errors import CallRefused
+from remit.errors.called import all_called
 
 
 class Unbegun:
@@ -53,7 +54,7 @@ class Unbegun:
         left = [name for name in self.drop() if name not in recorded]
         if left:
             raise CallRefused(
-                f"{', '.join(left)} of run {run_id!r} was called and never awaited, so it never ran.",
+                f"{all_called(left)} of run {run_id!r} was called and never awaited, so it never ran.",
                 code="call.unawaited",
                 hint="Await it, `await run.step(...)`, or hand it to `run.gather`, and call again with the same id.",
             )

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from remit.authority.denials import denied
 from remit.engine.turn.halt import Parked
+from remit.errors.called import all_called
 from remit.facts.boundary import Boundary
 from remit.facts.machine import KINDS
 from remit.facts.view import Recorded, RunView
@@ -37,9 +38,10 @@ def is_answered(boundary: Boundary, call: str, request: bytes | None = None) -> 
     return denied(boundary, call, ask.request if request is None else request, ()) is not None
 
 
-def parked_unheard(names: Iterable[str], then: str) -> Parked:
-    """The run waits for mended code. then: what the flow went on to."""
-    words = f"The flow gave up {', '.join(names)}, of which there is an outcome or an answer, and went on to {then}"
+def parked_unheard(names: Iterable[str], then: Iterable[str]) -> Parked:
+    """The run waits for mended code. then: calls that the flow went on to, none for its end."""
+    given_up, came_to = all_called(names), all_called(then) or "its end"
+    words = f"The flow gave up {given_up}, of which there is an outcome or an answer, and went on to {came_to}"
     return Parked("repair", "effect.unheard", f"{words}; nothing was called. Let it wait for that.")
 
 

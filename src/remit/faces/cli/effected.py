@@ -10,6 +10,7 @@ import typer
 from remit.authority.principals import check_new_principal
 from remit.engine.people.effected import Effected
 from remit.errors import Refused
+from remit.errors.called import called
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, RunArgument, command, nothing
 from remit.faces.cli.exits import Exit
@@ -86,7 +87,7 @@ def resolve(
     async def ask(rt: Runtime, voice: Voice, given: Any) -> int:
         await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given, calls=calls, returned=returned)
         document = {"run": id, "call": call, "state": state, "by": by}
-        told = f"{by} said that {call} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
+        told = f"{by} said that {called(call)} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
         voice.answer(document, cell(told), next_of(said_step(id), voice.there))
         return Exit.OK
 

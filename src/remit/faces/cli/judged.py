@@ -8,6 +8,7 @@ from rich.console import Group
 
 from remit.engine.process.admit import Found
 from remit.engine.runs.dry import Judged
+from remit.errors.called import called
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, stack, status_of, time_of
 from remit.faces.there import There
@@ -18,7 +19,7 @@ _DECISIONS = {"resume": "bold green", "revalidate": "bold yellow", "abandon": "b
 def judged(found: Judged, there: There) -> Shown:
     """All eight findings, those that passed as well: what was looked at is part of the answer."""
     verdict = found.verdict
-    what = f"at {found.call}" if found.call else "before it goes on"
+    what = f"at {called(found.call)}" if found.call else "before it goes on"
     head = line(
         "Run ", cell(found.run, "bold"), f" {what}: ", cell(verdict.decision, _DECISIONS[verdict.decision]),
         _code(found), ".",
@@ -32,7 +33,7 @@ def judged(found: Judged, there: There) -> Shown:
         before.append(line("Then it waits: ", cell(found.waits)))
     for each in found.beside:
         said = line(cell(each.verdict.decision, _DECISIONS[each.verdict.decision]), _code(each))
-        before.append(line("Beside it ", cell(each.call, "bold"), ": ", said, "."))
+        before.append(line("Beside it ", cell(called(each.call), "bold"), ": ", said, "."))
     foot = f"Directory and policy at version {found.question.authority}; nothing was changed."
     return stack(head, *before, grid.made(), cell(foot, "dim"))
 

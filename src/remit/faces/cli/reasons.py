@@ -8,6 +8,7 @@ from rich.text import Text
 from remit.engine.people.asks import ROLES_MOVED, Ask
 from remit.engine.people.effected import Effected
 from remit.engine.process.outcome import done_before
+from remit.errors.called import all_called, called
 from remit.faces.cli.inert import cell, line
 from remit.faces.cli.say import Grid, Shown, ago, span, stack, status_of, time_of, whose
 from remit.faces.cli.typed import next_of
@@ -33,7 +34,7 @@ def reasons(told: Why, there: There) -> Shown:
     if told.missing:
         parts.append(cell(f"By its row of then, entries are missing: {told.missing}.", "bold"))
     for failure in told.failures:
-        parts.append(cell(f"{failure.call} raised {failure.error}: {failure.detail}"))
+        parts.append(cell(f"{called(failure.call)} raised {failure.error}: {failure.detail}"))
     is_said_below = told.status == "cancelled" and bool(told.spoken)  # by whoever wanted it, with their reason
     is_given = bool(told.reason) and not (told.failures or told.objections or is_said_below or _is_overtaken(told))
     if is_given:
@@ -46,10 +47,10 @@ def reasons(told: Why, there: There) -> Shown:
     if told.is_answered:
         parts.append(cell("The next turn takes that up."))
     if told.failures:
-        named = ", ".join(failure.call for failure in told.failures)
+        named = all_called(failure.call for failure in told.failures)
         parts.append(cell(f"All before it is saved; at the next attempt only {named} runs again."))
     elif told.status in OPEN and told.last_call:
-        parts.append(cell(f"The newest recorded call is {told.last_call}."))
+        parts.append(cell(f"The newest recorded call is {called(told.last_call)}."))
     if told.holder or told.status in (*OPEN, QUARANTINED):
         parts.append(cell(_holder(told)))
     if told.status in OPEN:
@@ -81,16 +82,16 @@ def _is_overtaken(told: Why) -> bool:
 def _asked(ask: Ask, told: Why) -> Text:
     roles = whose(ask.roles)
     if told.cancelled_by:
-        return cell(f"{ask.call} waits for no yes any more: {told.cancelled_by} asked for the run's end.")
+        return cell(f"{called(ask.call)} waits for no yes any more: {told.cancelled_by} asked for the run's end.")
     if ROLES_MOVED in ask.moved:
         return cell(
-            f"{ask.call} waits for a yes from {roles}, and nobody who held that when it was asked is left; "
+            f"{called(ask.call)} waits for a yes from {roles}, and nobody who held that when it was asked is left; "
             "the next turn asks anew."
         )
     is_open = ask.state == "open"
     left = f" until {time_of(ask.until)} ({span(ask.until - told.now)} left)" if is_open else "; its time is over"
     again = " A yes sends it again." if is_open and ask.sent_before is not None else ""
-    return cell(f"{ask.call} waits for a yes from {roles}{left}.{again}")
+    return cell(f"{called(ask.call)} waits for a yes from {roles}{left}.{again}")
 
 
 def _said(one: Spoken) -> Text:
@@ -107,13 +108,14 @@ def _is_news(doubt: Effected, told: Why, *, is_given: bool) -> bool:
 def _unsettled(doubt: Effected, now: int) -> Text:
     since = f"{time_of(doubt.at)} ({ago(now - doubt.at)})"
     often = f"in {doubt.calls} calls, the last of them" if doubt.calls > 1 else "it was called"
-    how = f"{doubt.call} is under way" if doubt.state == "under_way" else f"Nobody knows whether {doubt.call} happened"
+    name = called(doubt.call)
+    how = f"{name} is under way" if doubt.state == "under_way" else f"Nobody knows whether {name} happened"
     return cell(f"{how}: {often} {since}.")
 
 
 def _holder(told: Why) -> str:
     if not told.holder:
-        left = [f"{doubt.at_work} has not returned from {doubt.call}" for doubt in told.doubts if doubt.at_work]
+        left = [f"{doubt.at_work} has not returned from {called(doubt.call)}" for doubt in told.doubts if doubt.at_work]
         return f"Nobody holds it, but {' and '.join(left)} as far as is known." if left else "Nobody holds it."
     if told.is_holder_dead:
         free = "" if told.status == QUARANTINED else "; it can be taken over at once"

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from remit.authority.policy import policy_difference, policy_digest
+from remit.errors.called import called
 from remit.faces.cli.say import span, time_of, whose
 from remit.faces.documents import words_of
 from remit.faces.spoken import evidence_of
@@ -107,7 +108,7 @@ def _lifted(one: Line) -> Told:
 
 def _resolved(one: Line) -> Told:
     what = "happened" if one.body["state"] == "ok" else "did not happen"
-    return f"{one.by} said that {one.body['call']} {what}: {evidence_of(one.value)}{_given(one.value)}", True
+    return f"{one.by} said that {called(one.body['call'])} {what}: {evidence_of(one.value)}{_given(one.value)}", True
 
 
 def _given(value: bytes | None) -> str:

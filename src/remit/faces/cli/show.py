@@ -7,6 +7,7 @@ from rich.text import Text
 
 from remit.engine.people.asks import Standing, standing
 from remit.engine.runs.rehearsal import Compatibility
+from remit.errors.called import all_called, called
 from remit.faces.cli.inert import Cut, cell, line, whole
 from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
 from remit.faces.documents import status_name, words_of
@@ -72,7 +73,7 @@ def one_run(found: Explanation, view: RunView, calls: list[Line], *, is_raw: boo
         ("entries", f"{row.seq}, the last {row.head.hex()[:16]}…"),
         ("input", "" if is_raw else Cut("", view.input)),
         (last, "" if is_raw else _last_value(view)),
-        ("done before", ", ".join(view.boundary.happened) if view.status in ENDED and last == "reason" else ""),
+        ("done before", all_called(view.boundary.happened) if view.status in ENDED and last == "reason" else ""),
     )
     if is_raw:
         values = [("input", view.input), *((f"{call.name} ({call.kind})", call.value) for call in calls)]
@@ -126,11 +127,13 @@ def _last_value(view: RunView) -> Cut | str:
 def compatibility(found: Compatibility) -> Shown:
     style = "bold red" if found.fit == "incompatible" else "bold green"
     told = line(
-        cell(found.fit, style), f" at {found.call}: " if found.call else ": ", f"{found.reason}.".replace("..", ".")
+        cell(found.fit, style),
+        f" at {called(found.call)}: " if found.call else ": ",
+        f"{found.reason}.".replace("..", "."),
     )
     sides = facts(
-        ("recorded, no longer asked for", ", ".join(found.recorded)),
-        ("asked for, not recorded", ", ".join(found.asked)),
+        ("recorded, no longer asked for", all_called(found.recorded)),
+        ("asked for, not recorded", all_called(found.asked)),
     )
     return Group(told, sides) if found.recorded or found.asked else told
 
