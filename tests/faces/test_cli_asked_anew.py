@@ -66,7 +66,7 @@ def test_a_void_question_says_what_was_answered_why_it_is_void_and_what_is_asked
     assert row(desk("ask", old["id"]), "void because") is None
     new = asked(desk, 390)
     page, told = desk("ask", old["id"]), desk.json("ask", old["id"])
-    assert row(page, "answered by") == f"user:kim, {said}: as I said"
+    assert (row(page, "answered by"), row(page, "and said")) == (f"user:kim, {said}", "│ as I said")
     assert row(page, "void because") == "the request changed"
     assert row(page, "asked anew as") == new["id"]
     assert page.endswith(f"Next:\n  remit ask {new['id']}\nshows what was asked in its place.\n")

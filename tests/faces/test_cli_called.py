@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.faces.cli.called import NAME_CHARACTERS_MAX, call_name, evidence_name, whole_names
+from remit.authority.called import NAME_CHARACTERS_MAX, call_name, evidence_name, whole_names
 from remit.faces.cli.payload import beginning
 from tests.support.command import Desk
 

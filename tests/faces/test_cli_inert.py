@@ -73,7 +73,7 @@ def test_no_command_lets_stored_text_through(desk: Desk):  # proves: C29, C32
             as_json = desk.child(*words, "--json").stdout
             assert as_json.isascii() and not set(as_json) & STEERS, words
             json.loads(as_json)
-    assert HOSTILE in desk("list", columns=160)
+    assert "  │ [red]o'; DROP TABLE remit_run;-- %_\\\\ 🦀\n" in desk("list", columns=160)
     assert "no \\x1b[2Jpaper\\nleft [red]\\u202e" in desk("why", HOSTILE)
 
 

@@ -372,7 +372,7 @@ def test_an_outcome_that_could_not_be_stored_is_lost_and_not_null(desk: Desk):  
     (effect,) = desk.json("effects", "r")
     assert effect["state"] == "ok" and effect["lost"].startswith("value.") and effect["outcome"] is None
     told = words(desk("effects", "r"))
-    assert f"its outcome is lost: {words(effect['detail'])}" in told and "null" not in told
+    assert f"its outcome is lost: │ {words(effect['detail'])}" in told and "null" not in told
     judged = desk.json("judge", "r", "flows:free", exits=8)  # the gate lets it go on, and it waits all the same
     assert (judged["decision"], judged["code"]) == ("resume", "") and "its outcome is lost" in judged["waits"]
     assert "Then it waits: pay" in words(desk("judge", "r", "flows:free", exits=8))

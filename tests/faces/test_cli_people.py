@@ -115,7 +115,7 @@ def test_a_no_ends_the_run_and_nothing_is_done(desk: Desk):
     assert desk.json("resume", "r", "flows:buy", exits=8)["code"] == "denied"
     assert paid(desk) == [] and desk.json("inbox") == []
     for words in (("why", "r"), ("ask", ask["id"]), ("show", "r"), ("explain", "r")):
-        told = re.sub(r"\s+", "", desk(*words))  # folded at 100 columns, and whole
+        told = re.sub(r"[\s│]+", "", desk(*words))  # folded at 100 columns, and whole
         assert "".join(reason.split()) in told, words
     assert "user:kim said no to pay: too dear" in desk("why", "r")
 
@@ -189,7 +189,7 @@ def test_an_answer_from_an_old_page_is_shown_what_is_asked_now(desk: Desk):  # p
     assert told["ask"]["difference"]["unchanged"] == 2 and "approval.payload" in told["ask"]["void"]
     shown = desk(*words, exits=2)
     lines = [line.strip() for line in shown.splitlines()]
-    assert lines.index("- 380") + 1 == lines.index("+ 38000") and "2 places are as before." in lines
+    assert lines.index("│    - 380") + 1 == lines.index("│    + 38000") and "2 places are as before." in lines
     assert "changed" in desk("inbox")
 
     stale = desk.json("approve", told["ask"]["id"], "--by", "user:kim", "--seen", old["version"], exits=2)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from remit.authority.answers import faults, is_denied
+from remit.authority.called import evidence_name, id_name
 from remit.authority.gate import is_over
 from remit.authority.moments import datetime_of
 from remit.authority.money import money
@@ -107,7 +108,7 @@ def _authority(question: Question) -> tuple[str, str]:
     limits = question.ceilings if question.effect is not None else []
     over = [limit for limit in limits if is_over(limit)]  # in the order in which they were asked: the first decided
     if not over or not is_met:  # a sum that is too high has nothing to do with roles
-        seen.append(f"{executor.principal} holds {', '.join(executor.roles) or 'no role'}")
+        seen.append(f"{id_name(executor.principal)} holds {', '.join(executor.roles) or 'no role'}")
         required += [_one_of(group) for group in question.resume] or ["anyone"]
     for limit in over or (limits if is_met else []):
         seen.append(_amount(limit) + (f" (per {_period(limit, limits)}, {limit.source})" if len(limits) > 1 else ""))
@@ -125,7 +126,7 @@ def _evidence(question: Question) -> tuple[str, str]:
         return _NO_EFFECT
     if not question.evidence:
         return "rests on no evidence", ""
-    seen = "; ".join(f"{basis.name}: {_basis(question, basis)}" for basis in question.evidence)
+    seen = "; ".join(f"{evidence_name(basis.name)}: {_basis(question, basis)}" for basis in question.evidence)
     required = "as the flow relied on it, or as a person approved it since, and fresh when it is relied on"
     if ways := _ways_out(question):
         stays = "what this run did outside stays done: `remit effects RUN` lists it"
@@ -222,7 +223,7 @@ def _approval(question: Question) -> tuple[str, str]:
 
 def _decided(answer: Answer) -> str:
     verb = "approved" if answer.choice == "approve" else "denied"
-    return f"{verb} by {answer.by.principal} as {', '.join(answer.roles) or 'no role'} on {_moment(answer.at)}"
+    return f"{verb} by {id_name(answer.by.principal)} as {', '.join(answer.roles) or 'no role'} on {_moment(answer.at)}"
 
 
 def _basis(question: Question, basis: Basis) -> str:
@@ -261,7 +262,7 @@ def _period(limit: Limit, limits: Sequence[Limit]) -> str:
 
 def _who(who: Who) -> str:
     state = "disabled" if who.disabled else "known" if who.known else "unknown"
-    return f"{who.principal} is {state}"
+    return f"{id_name(who.principal)} is {state}"
 
 
 def _one_of(roles: Sequence[str]) -> str:

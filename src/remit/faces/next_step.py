@@ -10,6 +10,7 @@ import re
 import shlex
 from dataclasses import dataclass
 
+from remit.authority.called import id_name
 from remit.engine.people.asks import ROLES_MOVED, Ask
 from remit.errors import FIND_OUT, done_anew
 from remit.errors.called import called
@@ -124,6 +125,7 @@ def doubt_step(run: str, call: str, calls: int, at_work: str = "") -> Step:
         "`remit resolve {run} {call} did-not-happen --by user:YOU --evidence WHAT{seen}`.",
         run=shlex.quote(run),
         call=shlex.quote(call),
+        named=called(call),
         seen=seen,
         process=at_work,
     )
@@ -134,7 +136,7 @@ def _first(at_work: str) -> str:
     if not at_work:
         return ""
     return (
-        "first wait until {call} has returned in {process}, and go on with the run there, or end that process, and "
+        "first wait until {named} has returned in {process}, and go on with the run there, or end that process, and "
         "what it started and still sends: as far as is known it is at work there and may still do it, so that nobody "
         "can say yet that it did not happen. Then "
     )
@@ -148,21 +150,21 @@ def said_step(run: str) -> Step:
 def told_step(run: str, call: str, by: str) -> Step:
     """What follows of a doubt about which somebody spoke, as far as its effect alone shows."""
     return step(
-        "{by} said what became of {call}. `remit why {run}` tells whether that counts: then the next turn, "
+        "{by} said what became of {named}. `remit why {run}` tells whether that counts: then the next turn, "
         f"{_GO_ON}, settles it so, and calls anew what did not happen.",
         run=shlex.quote(run),
-        call=shlex.quote(call),
-        by=by,
+        named=called(call),
+        by=id_name(by),
     )
 
 
 def under_way_step(run: str, call: str) -> Step:
     """What to do about a call while a worker that may live holds its run."""
     return step(
-        "nothing yet; a worker is at {call}, and says itself what becomes of it: who looks for it by its key now looks "
-        "too early. `remit why {run}` tells whether that worker lives.",
+        "nothing yet; a worker is at {named}, and says itself what becomes of it: who looks for it by its key now "
+        "looks too early. `remit why {run}` tells whether that worker lives.",
         run=shlex.quote(run),
-        call=called(call),
+        named=called(call),
     )
 
 
@@ -186,5 +188,5 @@ def _next_at_the_gate(told: Why, run: str) -> Step:
 
 def _leaving(told: Why, out: Step) -> Step:
     """A step that leads to another run, and what this one leaves done outside."""
-    done = done_anew(told.may_have_happened)
+    done = done_anew(tuple(map(called, told.may_have_happened)))
     return Step((*out.parts[:-1], f"{out.parts[-1]} {done}")) if done else out

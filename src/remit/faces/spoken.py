@@ -38,9 +38,8 @@ def spoken(view: RunView, authority: Authority | None, now: int) -> tuple[Spoken
         if (given := ask.decided) is not None:
             did = "said yes to" if given.fact.choice == "approve" else "said no to"
             is_good = answer_counts(view, ask, authority, now)
-            found.append(
-                Spoken(given.by, f"{did} {called(ask.asked.call)}", detail_of(given.reason), given.at, is_good)
-            )
+            did = f"{did} {called(ask.asked.call)}"
+            found.append(Spoken(given.by, did, detail_of(given.reason), given.at, is_good))
     for told in (word for words in boundary.resolved.values() for word in words):
         what = "it happened" if told.fact.state == "ok" else "it did not happen"
         did = f"said what became of {called(told.fact.call)}, {what}"

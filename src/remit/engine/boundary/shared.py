@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from remit.authority import rules as ruling
+from remit.authority.called import id_name
 from remit.authority.rules import Cap, Rules
 from remit.canonical import encode
 from remit.engine.declared.outward import Outward
@@ -73,7 +74,7 @@ async def _business(turn: Turn, wish: Wish, effect: Outward[Any]) -> Business:
     if held.rival or held.lost:
         return held
     before = _done_before(turn, wish, effect, digest)
-    return held._replace(rival=f"{turn.attempt.run_id} {called(before)}") if before else held
+    return held._replace(rival=f"{id_name(turn.attempt.run_id)} {called(before)}") if before else held
 
 
 async def _held(turn: Turn, wish: Wish, digest: str) -> Business:
@@ -86,11 +87,13 @@ async def _held(turn: Turn, wish: Wish, digest: str) -> Business:
     if row is None or (row.run_key == own and FreeKey(digest) in attempt.writer.given_back):
         return Business(digest)
     if row.run_key == own and _is_holder(turn, row.call, digest):
-        return Business(digest, rival="" if row.call == wish.name else f"{row.run} {called(row.call)}")
+        return Business(digest, rival="" if row.call == wish.name else f"{id_name(row.run)} {called(row.call)}")
     # The number alone may be that of a run that is gone, given out again.
     if row.run_key == own and row.run == attempt.run_id:
         return Business(digest, lost=row.call)
-    return Business(digest, rival=f"{'an earlier ' if row.run == attempt.run_id else ''}{row.run} {called(row.call)}")
+    return Business(
+        digest, rival=f"{'an earlier ' if row.run == attempt.run_id else ''}{id_name(row.run)} {called(row.call)}"
+    )
 
 
 def _is_holder(turn: Turn, call: str, digest: str) -> bool:

@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from remit.authority.called import call_name, id_name
 from remit.authority.principals import check_new_principal
 from remit.engine.people.asks import POLICY_MOVED, Ask, Choice
 from remit.engine.people.counting import answer_counts
@@ -22,7 +23,6 @@ from remit.errors import ApprovalRefused
 from remit.faces.cli import question
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, command, nothing
-from remit.faces.cli.called import call_name
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Shown, Voice, now, stack
@@ -149,7 +149,7 @@ async def _decide(rt: Runtime, voice: Voice, id: str, choice: Choice, word: _Wor
         return await _refused(rt, voice, id, refusal)
     document = {"ask": id, "choice": choice, "by": word.by, "run": decided.run, "call": decided.call, "version": seen}
     said = "approved" if choice == "approve" else "denied"
-    told = cell(f"{word.by} {said} {call_name(decided.call)} of run {decided.run}.")
+    told = cell(f"{word.by} {said} {call_name(decided.call)} of run {id_name(decided.run)}.")
     sent = [cell(words, "bold yellow") for words in _still(decided, choice)]
     if choice == "approve" and not await _is_good(rt, decided):
         void = cell(_void(decided), "bold yellow")

@@ -12,13 +12,13 @@ from typing import Annotated
 
 import typer
 
+from remit.authority.called import principal_name
 from remit.authority.directory import Authority
 from remit.authority.principals import check_new_principal, strangers
 from remit.authority.roles import role_fault
 from remit.errors import Refused, RunAbsent
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, ReasonOption, command, nothing
-from remit.faces.cli.called import principal_name
 from remit.faces.cli.exits import Exit
 from remit.faces.cli.inert import cell
 from remit.faces.cli.say import Grid, Shown, Voice, facts, stack, time_of
@@ -138,7 +138,7 @@ async def _acts(rt: Runtime) -> list[Line]:
 
 
 def _everybody(authority: Authority) -> Shown:
-    grid = Grid("principal", "roles", "is one person with", "", fold="roles", keep="principal")
+    grid = Grid("principal", "roles", "is one person with", "", fold="roles", folds=("principal",))
     for name in sorted(authority.directory):
         known = authority.who(name)
         state = cell("disabled", "bold red") if known.disabled else ""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from remit.authority.called import id_name, whole_name
 from remit.authority.principals import check_new_principal
 from remit.engine.people.effected import Effected
 from remit.errors import Refused
@@ -14,7 +15,7 @@ from remit.errors.called import called
 from remit.faces.cli.act import Manner, act
 from remit.faces.cli.app import ByOption, RunArgument, command, nothing
 from remit.faces.cli.exits import Exit
-from remit.faces.cli.inert import Cut, cell
+from remit.faces.cli.inert import Cut, Quoted, cell, name_cell
 from remit.faces.cli.say import Below, Grid, Part, Shown, Voice, stack, time_of
 from remit.faces.cli.show import EFFECT_STYLES
 from remit.faces.cli.typed import next_of
@@ -87,7 +88,8 @@ def resolve(
     async def ask(rt: Runtime, voice: Voice, given: Any) -> int:
         await rt.resolve(id, call, state, by=by, evidence=evidence, outcome=given, calls=calls, returned=returned)
         document = {"run": id, "call": call, "state": state, "by": by}
-        told = f"{by} said that {called(call)} of run {id} {'happened' if state == 'ok' else 'did not happen'}."
+        became = "happened" if state == "ok" else "did not happen"
+        told = f"{id_name(by)} said that {called(call)} of run {id_name(id)} {became}."
         voice.answer(document, cell(told), next_of(said_step(id), voice.there))
         return Exit.OK
 
@@ -113,13 +115,16 @@ _HOW_KNOWN = {"": "", "person": "by person", "probe": "by probe", "unsent": "nev
 def _effects(found: list[Effected], there: There, *, is_all: bool) -> Shown:
     if not found:
         return cell("No effects." if is_all else "None in the runs that can be read.")
-    grid = Grid("run", "call", "state", "intended", "how known", keep="call", fold="none")
+    grid = Grid("run", "call", "state", "intended", "how known", fold="run", folds=("call", "how known"))
     for one in found:
         times = f"in {one.calls} calls" if one.calls > 1 else ""
-        how = f"said by {one.told_by}" if one.state == "in_doubt" and one.told_by else _HOW_KNOWN[one.found]
+        how = f"said by {id_name(one.told_by)}" if one.state == "in_doubt" and one.told_by else _HOW_KNOWN[one.found]
         known = " ".join(part for part in (how, times) if part)
-        grid.row(one.run, one.call, cell(one.state, EFFECT_STYLES[one.state]), time_of(one.at), known)
-    return stack(Below(grid.made(), [_below(one) for one in found]), _how(found, there))
+        state = cell(one.state, EFFECT_STYLES[one.state])
+        run, call = name_cell(id_name(one.run)), name_cell(called(one.call))
+        grid.row(run, call, state, time_of(one.at), known)
+    table = Below(grid, [_below(one) for one in found], gives=("run", "call", "how known"))
+    return stack(table, _how(found, there))
 
 
 def _more(limit: int) -> Shown:
@@ -129,15 +134,16 @@ def _more(limit: int) -> Shown:
 
 def _below(one: Effected) -> list[Part]:
     """What was asked of the outside, and what came of it; of a doubt the key by which the other side knows it."""
-    parts: list[Part] = [Cut("", _json(one.request))]
+    names = [name for name, shown in ((one.run, id_name(one.run)), (one.call, called(one.call))) if name != shown]
+    parts: list[Part] = [Quoted([*map(whole_name, names)]), Cut("", _json(one.request))]
     if one.lost:
-        parts.append(cell(f"its outcome is lost: {one.detail}", "bold yellow"))
+        parts += [cell("its outcome is lost:", "bold yellow"), Quoted([one.detail])]
     elif one.state == "ok":
         parts.append(Cut("=>", _json(one.outcome)))
     elif one.state in ("in_doubt", "under_way"):
         parts.append(cell(f"key {one.key}", "dim"))
     elif one.detail:
-        parts.append(cell(one.detail, "dim"))
+        parts.append(Quoted([one.detail], style="dim"))
     return parts
 
 

@@ -44,6 +44,14 @@ def cell(stored: object, style: str = "") -> Text:
     return Text(inert(stored), style=style)
 
 
+def name_cell(named: str, style: str = "") -> Text:
+    """A table's cell that holds a name. One in quotes is cut, and never folded: no line begins with what data says."""
+    text = cell(named, style)
+    if named.startswith('"'):
+        text.no_wrap, text.overflow = True, "ellipsis"
+    return text
+
+
 def line(*parts: Text | str) -> Text:
     """One line out of several pieces, each with its own style."""
     return Text.assemble(*(part if isinstance(part, Text) else cell(part) for part in parts))
@@ -84,12 +92,17 @@ class Quoted:
 
     def __init__(self, lines: Sequence[str], bar: str = "│ ", style: str = "") -> None:
         self._lines, self._bar, self._style = [inert(line) for line in lines], bar, style
+        self.text = bar + max(self._lines, key=cell_len, default="") if any(self._lines) else ""  # its widest line
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         room = max(_CUT_WIDTH_MIN, options.max_width - cell_len(self._bar))
         for text in self._lines:
             for piece in chop_cells(text, room) or [""]:
                 yield Text.assemble((self._bar, "dim"), (piece, self._style), no_wrap=True, end="\n")
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        wide = cell_len(self.text)
+        return Measurement(min(wide, _CUT_WIDTH_MIN), wide).with_maximum(options.max_width)
 
 
 class InertFormatter(logging.Formatter):

@@ -6,6 +6,7 @@ import shlex
 
 from rich.console import Group
 
+from remit.authority.called import id_name
 from remit.engine.process.admit import Found
 from remit.engine.runs.dry import Judged
 from remit.errors.called import called
@@ -21,7 +22,7 @@ def judged(found: Judged, there: There) -> Shown:
     verdict = found.verdict
     what = f"at {called(found.call)}" if found.call else "before it goes on"
     head = line(
-        "Run ", cell(found.run, "bold"), f" {what}: ", cell(verdict.decision, _DECISIONS[verdict.decision]),
+        "Run ", cell(id_name(found.run), "bold"), f" {what}: ", cell(verdict.decision, _DECISIONS[verdict.decision]),
         _code(found), ".",
     )  # fmt: skip
     grid = Grid("", "check", "code", "seen", "required", fold="seen", folds=("required",))
@@ -46,6 +47,6 @@ def ended(found: Found, there: There) -> Shown:
     """Of a run that is over there is no verdict: to say that it may go on would be a lie."""
     run, view = found.row.run, found.view
     since = f" since {time_of(view.last_at)}; the gate is not asked any more."
-    told = line("Run ", cell(run, "bold"), " is ", status_of(str(view.status)), since)
+    told = line("Run ", cell(id_name(run), "bold"), " is ", status_of(str(view.status)), since)
     explain = there.typed(f"remit explain {shlex.quote(run)}")
     return Group(told, cell(f"`{explain}` tells what it found when it was asked.", "dim"))

@@ -12,8 +12,8 @@ from typing import Any
 
 from rich.console import Group
 
+from remit.authority.called import written_text
 from remit.authority.leaves import Path, path_text
-from remit.authority.suspicious import suspicious
 from remit.faces.cli.inert import Quoted, cell
 from remit.faces.cli.say import Shown
 
@@ -77,9 +77,3 @@ def _nested(
 
 def _text(text: str) -> str:
     return '"' + "".join(written_text(text)) + '"'
-
-
-def written_text(text: str) -> list[str]:
-    """Each character of a text as it stands in JSON; one that may deceive as its escape."""
-    marked = {suspect.position for suspect in suspicious(text)}
-    return [json.dumps(c, ensure_ascii=n in marked)[1:-1] for n, c in enumerate(text)]

@@ -1,23 +1,25 @@
 """A question as its approver reads it: whole, with what changed, and what in it may deceive.
 
-What an agent wrote stands behind a bar, every character of it visible or named. Nothing is
-cut, folded away or left out, because somebody decides on what stands here.
+What an agent wrote stands behind a bar, on each line that it takes, every character of it visible
+or named. Nothing is cut, folded away or left out, because somebody decides on what stands here: a
+name that data gave is cut in a line of ours, and stands whole behind the bar.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from rich.console import Group
 
+from remit.authority.called import call_name, evidence_name, id_name, whole_names
 from remit.authority.describe import describe, fault_text
 from remit.authority.difference import Change, Difference
 from remit.engine.people.asks import POLICY_MOVED, ROLES_MOVED, Ask, Evidence
 from remit.engine.people.earlier import Earlier
 from remit.engine.people.left_out import Listed
-from remit.faces.cli.called import call_name, evidence_name, whole_names
-from remit.faces.cli.inert import Cut, Quoted, cell, line
+from remit.faces.cli.inert import Cut, Quoted, cell, line, name_cell
 from remit.faces.cli.payload import beginning, compact, payload
 from remit.faces.cli.say import Below, Grid, Part, Shown, ago, facts, span, stack, time_of, whose
 from remit.faces.cli.show import ask_state
@@ -34,16 +36,17 @@ def asks(found: Listed[Ask], limit: int, now: int, there: There) -> Shown:
     if not found:
         where = " in the runs that can be read" if found.left_out else ""
         return stack(cell(f"Nothing waits for an answer{where}."), without(found.left_out, there))
-    grid = Grid("run", "call", "asks", "asked", "left", "", keep="run", fold="none")
+    grid = Grid("run", "call", "asks", "asked", "left", "", fold="run")
     for ask in found:
         changed = cell(_news(ask), "bold yellow")
         roles, asked = roles_of(ask), ago(now - ask.asked_at)
-        grid.row(ask.run, call_name(ask.call), roles, asked, span(ask.until - now), changed)
+        grid.row(name_cell(id_name(ask.run)), call_name(ask.call), roles, asked, span(ask.until - now), changed)
     hint = there.told("`remit ask ASK` shows one of them whole.")
     if len(found) == limit:
         shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
         hint = f"{shown}; the next ones with `--after {found[-1].number}`. {hint}"
-    return stack(Below(grid.made(), [_below(ask) for ask in found]), cell(hint, "dim"), without(found.left_out, there))
+    table = Below(grid, [_below(ask) for ask in found], gives=("run", "call", "asks"))
+    return stack(table, cell(hint, "dim"), without(found.left_out, there))
 
 
 def _below(ask: Ask) -> list[Part]:
@@ -70,7 +73,8 @@ def sent_before(ask: Ask) -> Iterator[str]:
     said = f"It was sent before{often} under key {sent.key}"
     if sent.told_by:
         what = "it happened" if sent.told == "ok" else "it did not happen"
-        yield f"{said}, and {sent.told_by} said since that {what}; the next turn of its run settles it by that."
+        who = id_name(sent.told_by)
+        yield f"{said}, and {who} said since that {what}; the next turn of its run settles it by that."
         return
     may = "; yes sends it again under the same key, no leaves it in doubt: it may have happened"
     yield f"{said} and nobody knows whether it happened{may if ask.state == 'open' else ''}."
@@ -81,22 +85,24 @@ def question(ask: Ask, judged: GateJudged | None, now: int, there: There) -> Sho
     is_open = ask.state == "open"
     left = f" ({span(ask.until - now)} left)" if ask.until > now else " (over)"
     what = f"{ask.effect} as {call_name(ask.call)}" if ask.effect and ask.effect != ask.call else call_name(ask.call)
+    answer = f"{id_name(ask.decided_by)}, {'yes' if ask.choice == 'approve' else 'no'}" if ask.choice else ""
     told = facts(
         ("question", ask.id),
         ("state", ask_state(ask.state)),
         ("void because", _why(ask.voided)),
         ("may this be sent again" if ask.sent_before else "may this happen", cell(what, "bold")),
-        ("run", f"{ask.run}, flow {ask.flow}"),
-        ("asked by", f"{ask.by} for {ask.behalf}" if ask.behalf else ask.by),
+        ("run", f"{id_name(ask.run)}, flow {ask.flow}"),
+        ("asked by", f"{id_name(ask.by)} for {id_name(ask.behalf)}" if ask.behalf else id_name(ask.by)),
         ("asks", roles_of(ask) + ("; also those for whom it acts" if ask.alone else "")),
         ("asked", time_of(ask.asked_at)),
         ("until", time_of(ask.until) + (left if is_open else "")),
         ("not bound", _not_bound(ask)),
-        ("answered by", _answered(ask)),
+        ("answered by", answer),  # that it was a yes stands there also when that holds no longer
+        ("and said", Quoted([ask.reason] if ask.reason else [])),
         ("asked anew as", ask.later),
     )
     version = Group(cell("version", "dim"), cell(ask.version))  # of a line of its own, so that it can be copied
-    who = f"What {ask.by} asks for; it wrote this text itself:"
+    who = f"What {id_name(ask.by)} asks for; it wrote this text itself:"
     asked = Group(cell(who, "bold"), payload(ask.payload, ask.immaterial))
     found = (_deceives(ask), _evidence(ask, now), _findings(ask, judged, there))
     first = [cell(words, "bold red") for words in sent_before(ask)]
@@ -105,9 +111,9 @@ def question(ask: Ask, judged: GateJudged | None, now: int, there: There) -> Sho
 
 
 def _named(ask: Ask) -> Shown | None:
-    """The names in the call's path that are cut above, whole: they are somebody's data."""
-    names = whole_names(ask.call)
-    return Group(cell("What it is called by, whole; a branch is named by data:"), Quoted(names)) if names else None
+    """The names that are cut above, whole: they may be somebody's data."""
+    names = whole_names(ask.call, ask.run, ask.by, ask.behalf or "")
+    return Group(cell("What is cut above, whole; data may have given these names:"), Quoted(names)) if names else None
 
 
 def moved(ask: Ask) -> Shown | None:
@@ -119,21 +125,13 @@ def moved(ask: Ask) -> Shown | None:
             "Nobody who held the role when it was asked is left to answer: the next turn of its run asks anew.",
             "bold yellow",
         )
-    said = ["the policy" if one == POLICY_MOVED else f"what the directory says of {one}" for one in ask.moved]
+    said = ["the policy" if one == POLICY_MOVED else f"what the directory says of {id_name(one)}" for one in ask.moved]
     return cell(f"Moved since it was asked: {', '.join(said)}. A yes may be void.", "bold yellow")
 
 
 def _not_bound(ask: Ask) -> str:
     """What a yes does not bind, also where the request does not have it yet."""
     return f"{', '.join(ask.immaterial)}: may still change after a yes" if ask.immaterial else ""
-
-
-def _answered(ask: Ask) -> str:
-    """Who said what: that it was a yes stands there also when that holds no longer."""
-    if not ask.choice:
-        return ""
-    said = f"{ask.decided_by}, {'yes' if ask.choice == 'approve' else 'no'}"
-    return f"{said}: {ask.reason}" if ask.reason else said
 
 
 def _why(codes: Sequence[str]) -> str:
@@ -155,10 +153,9 @@ def _difference(ask: Ask) -> Shown | None:
     again = f" as {call_name(ask.call)}" if _is_of_another(ask, ask.earlier) else ""
     head = f"Asked again{again}; {_counted(found)} changed since{_told(ask, ask.earlier)}.{void}"
     parts: list[Shown] = [cell(head, "bold yellow"), *_reason(ask.earlier)]
-    for change in found.changes:
-        note = "" if change.is_material else "  (the rule calls it immaterial)"
-        parts.append(Quoted([f"{change.path}{note}"], bar="  "))
-        parts += [Quoted([text], bar, style) for bar, text, style in _sides(change)]
+    for is_material, changes in groupby(found.changes, key=lambda change: change.is_material):
+        parts.append(cell("  Changed:" if is_material else "  Changed, and the rule calls it immaterial:", "dim"))
+        parts += [Quoted([text], f"  │ {mark}", style) for change in changes for mark, text, style in _lines_of(change)]
     parts.append(cell(f"  {found.unchanged} {'place is' if found.unchanged == 1 else 'places are'} as before.", "dim"))
     return Group(*parts)
 
@@ -230,7 +227,7 @@ def _said(earlier: Earlier | None) -> str:
     """Whose answer a difference is told from; nothing where it is told from a question that nobody answered."""
     if earlier is None or not earlier.choice:
         return ""
-    return f" {earlier.by} said {'yes' if earlier.choice == 'approve' else 'no'}"
+    return f" {id_name(earlier.by)} said {'yes' if earlier.choice == 'approve' else 'no'}"
 
 
 def _counted(found: Difference) -> str:
@@ -238,11 +235,13 @@ def _counted(found: Difference) -> str:
     return "nothing of the request" if not count else f"{count} {'place' if count == 1 else 'places'}"
 
 
-def _sides(change: Change) -> Iterator[tuple[str, str, str]]:
+def _lines_of(change: Change) -> Iterator[tuple[str, str, str]]:
+    """A change, and before each line that a text takes what it is: a key of the agent's can't pass for a value."""
+    yield "at ", change.path, ""
     if change.old is not None:
-        yield "    - ", _leaf(change.old), "red"
+        yield "   - ", _leaf(change.old), "red"
     if change.new is not None:
-        yield "    + ", _leaf(change.new), "green"
+        yield "   + ", _leaf(change.new), "green"
 
 
 def _leaf(text: str) -> str:
@@ -255,9 +254,9 @@ def _deceives(ask: Ask) -> Shown | None:
     if not found:
         return None
     head = cell("Some of its characters may deceive:", "bold red")
-    rows = Grid("where", "how many", "character", "", "what it does", fold="where")
+    rows = Grid("how many", "character", "", "what it does", "where", folds=("",))
     for (path, code, name, trick), count in found.items():
-        rows.row(path, str(count), cell(code, "bold"), name, trick)
+        rows.row(str(count), cell(code, "bold"), name, trick, Quoted([path]))
     return Group(head, rows.made(is_headed=False))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
+from remit.authority.called import id_name
 from remit.engine.people.asks import ROLES_MOVED, Ask
 from remit.engine.people.effected import Effected
 from remit.engine.process.outcome import done_before
@@ -25,7 +26,7 @@ def reasons(told: Why, there: There) -> Shown:
     waits = f" {place}" if told.waits_for and told.status == "waiting" else ""
     since = f" since {time_of(told.since)} ({ago(told.now - told.since)})" if told.since else ""
     first = line(
-        "Run ", cell(told.run, "bold"), f" of flow {told.flow} is ", status_of(told.status), f"{waits}{since}."
+        "Run ", cell(id_name(told.run), "bold"), f" of flow {told.flow} is ", status_of(told.status), f"{waits}{since}."
     )
     parts = [first]
     if told.incident:
@@ -80,23 +81,23 @@ def _is_overtaken(told: Why) -> bool:
 
 
 def _asked(ask: Ask, told: Why) -> Text:
-    roles = whose(ask.roles)
+    roles, call = whose(ask.roles), called(ask.call)
     if told.cancelled_by:
-        return cell(f"{called(ask.call)} waits for no yes any more: {told.cancelled_by} asked for the run's end.")
+        return cell(f"{call} waits for no yes any more: {id_name(told.cancelled_by)} asked for the run's end.")
     if ROLES_MOVED in ask.moved:
         return cell(
-            f"{called(ask.call)} waits for a yes from {roles}, and nobody who held that when it was asked is left; "
+            f"{call} waits for a yes from {roles}, and nobody who held that when it was asked is left; "
             "the next turn asks anew."
         )
     is_open = ask.state == "open"
     left = f" until {time_of(ask.until)} ({span(ask.until - told.now)} left)" if is_open else "; its time is over"
     again = " A yes sends it again." if is_open and ask.sent_before is not None else ""
-    return cell(f"{called(ask.call)} waits for a yes from {roles}{left}.{again}")
+    return cell(f"{call} waits for a yes from {roles}{left}.{again}")
 
 
 def _said(one: Spoken) -> Text:
-    lapsed = "" if one.counts else " (which counts no longer)"
-    return cell(f"{one.by} {one.did}{lapsed}: {one.words}" if one.words else f"{one.by} {one.did}{lapsed}.")
+    who, lapsed = id_name(one.by), "" if one.counts else " (which counts no longer)"
+    return cell(f"{who} {one.did}{lapsed}: {one.words}" if one.words else f"{who} {one.did}{lapsed}.")
 
 
 def _is_news(doubt: Effected, told: Why, *, is_given: bool) -> bool:
@@ -108,14 +109,15 @@ def _is_news(doubt: Effected, told: Why, *, is_given: bool) -> bool:
 def _unsettled(doubt: Effected, now: int) -> Text:
     since = f"{time_of(doubt.at)} ({ago(now - doubt.at)})"
     often = f"in {doubt.calls} calls, the last of them" if doubt.calls > 1 else "it was called"
-    name = called(doubt.call)
-    how = f"{name} is under way" if doubt.state == "under_way" else f"Nobody knows whether {name} happened"
+    call = called(doubt.call)
+    how = f"{call} is under way" if doubt.state == "under_way" else f"Nobody knows whether {call} happened"
     return cell(f"{how}: {often} {since}.")
 
 
 def _holder(told: Why) -> str:
     if not told.holder:
-        left = [f"{doubt.at_work} has not returned from {called(doubt.call)}" for doubt in told.doubts if doubt.at_work]
+        at = [(doubt.at_work, called(doubt.call)) for doubt in told.doubts if doubt.at_work]
+        left = [f"{process} has not returned from {call}" for process, call in at]
         return f"Nobody holds it, but {' and '.join(left)} as far as is known." if left else "Nobody holds it."
     if told.is_holder_dead:
         free = "" if told.status == QUARANTINED else "; it can be taken over at once"

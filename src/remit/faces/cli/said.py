@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from remit.authority.called import evidence_name, id_name
 from remit.authority.policy import policy_difference, policy_digest
 from remit.errors.called import called
 from remit.faces.cli.say import span, time_of, whose
@@ -46,7 +47,7 @@ def _worded(start: str, one: Line) -> Told:
 
 def _posted(start: str, one: Line) -> Told:
     """The same of an entry that somebody else than the executor wrote."""
-    return _worded(f"{one.by} {start}", one)
+    return _worded(f"{id_name(one.by)} {start}", one)
 
 
 def _ended(one: Line) -> Told:
@@ -91,7 +92,7 @@ def _asked(one: Line) -> Told:
 
 def _evidence(one: Line) -> Told:
     again = "taken again, " if one.body.get("again") else ""
-    return f"{one.body['evidence']}, {again}as stated fresh until {time_of(one.body['until'])}:", False
+    return f"{evidence_name(one.body['evidence'])}, {again}as stated fresh until {time_of(one.body['until'])}:", False
 
 
 def _decided(one: Line) -> Told:
@@ -103,12 +104,13 @@ def _decided(one: Line) -> Told:
 
 def _lifted(one: Line) -> Told:
     shorter = ", with entries missing" if one.body.get("shorter") else ""
-    return _posted(f"lifted {one.body['run']}{shorter}", one)
+    return _posted(f"lifted {id_name(one.body['run'])}{shorter}", one)
 
 
 def _resolved(one: Line) -> Told:
     what = "happened" if one.body["state"] == "ok" else "did not happen"
-    return f"{one.by} said that {called(one.body['call'])} {what}: {evidence_of(one.value)}{_given(one.value)}", True
+    said = f"{id_name(one.by)} said that {called(one.body['call'])} {what}"
+    return f"{said}: {evidence_of(one.value)}{_given(one.value)}", True
 
 
 def _given(value: bytes | None) -> str:

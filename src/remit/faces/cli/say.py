@@ -19,13 +19,13 @@ from rich.text import Text
 
 from remit.clock import SystemClock
 from remit.errors import RemitError
-from remit.faces.cli.inert import Cut, cell
+from remit.faces.cli.inert import Cut, Quoted, cell
 from remit.faces.documents import error_document, moment
 from remit.faces.there import There
 
 T = TypeVar("T")
 
-Part = Text | Cut | str
+Part = Text | Cut | Quoted | str
 Shown = ConsoleRenderable
 
 STATUS_STYLES = {
@@ -41,6 +41,8 @@ STATUS_STYLES = {
     "quarantined": "bold white on red",
 }
 
+_BETWEEN = 2  # blanks from column to column
+_GIVEN_WIDTH_MIN = 6  # of a column that gives way
 _WIDTH_OF_A_PIPE = 160  # nobody sees it, and what reads it wants whole lines
 
 
@@ -112,12 +114,9 @@ class Voice:
 class Grid:
     """A table. What is given as `str` is made inert here; columns that stay empty are left out."""
 
-    def __init__(self, *columns: str, fold: str = "", folds: tuple[str, ...] = (), keep: str = "") -> None:
-        """fold, folds: columns that give way, and in which a long text goes on in the next line; else the last one.
-
-        keep: a column that is never cut, because people type what stands there.
-        """
-        self._columns, self._folds, self._keep = columns, (fold or columns[-1], *folds), keep
+    def __init__(self, *columns: str, fold: str = "", folds: tuple[str, ...] = ()) -> None:
+        """fold, folds: columns that give way, and in which a long text goes on in the next line; else the last one."""
+        self._columns, self._folds = columns, (fold or columns[-1], *folds)
         self._rows: list[tuple[Part, ...]] = []
 
     def row(self, *cells: Part) -> None:
@@ -128,31 +127,61 @@ class Grid:
         return bool(self._rows)
 
     def made(self, *, is_headed: bool = True) -> Table:
+        table = self._table({}, is_headed=is_headed)
+        for row in self._rows:
+            self._add(table, row)
+        return table
+
+    def one_by_one(self, room: int, gives: Sequence[str]) -> Iterator[Table]:
+        """Its head, then each row, as tables of the same widths. gives: columns that alone give way, the widest first.
+
+        None of the others is cut for them, nor goes beyond the room: what decides something stands there.
+        """
+        widths = {
+            place: max(cell_len(self._columns[place]), *(_width(row[place]) for row in self._rows))
+            for place in self._kept
+        }
+        giving = [place for place in widths if self._columns[place] in gives]
+        over = sum(widths.values()) + _BETWEEN * (len(widths) - 1) - room
+        while over > 0 and giving and widths[widest := max(giving, key=widths.__getitem__)] > _GIVEN_WIDTH_MIN:
+            widths[widest] -= 1
+            over -= 1
+        yield self._table(widths, is_headed=True)
+        for row in self._rows:
+            table = self._table(widths, is_headed=False)
+            self._add(table, row)
+            yield table
+
+    @property
+    def _kept(self) -> list[int]:
+        return [place for place in range(len(self._columns)) if any(not _is_empty(row[place]) for row in self._rows)]
+
+    def _table(self, widths: dict[int, int], *, is_headed: bool) -> Table:
         table = Table(box=None, pad_edge=False, show_header=is_headed, header_style="bold")
-        kept = [place for place in range(len(self._columns)) if any(not _is_empty(row[place]) for row in self._rows)]
-        for place in kept:
+        for place in self._kept:
             is_folded = self._columns[place] in self._folds
             overflow: Literal["fold", "ellipsis"] = "fold" if is_folded else "ellipsis"
-            wide = max((_width(row[place]) for row in self._rows), default=0)
-            least = wide if self._columns[place] == self._keep else None
-            table.add_column(cell(self._columns[place]), overflow=overflow, no_wrap=not is_folded, min_width=least)
-        for row in self._rows:
-            table.add_row(*(cell(row[place]) if isinstance(row[place], str) else row[place] for place in kept))
+            wide = widths.get(place)
+            table.add_column(cell(self._columns[place]), overflow=overflow, no_wrap=not is_folded, width=wide)
         return table
+
+    def _add(self, table: Table, row: tuple[Part, ...]) -> None:
+        table.add_row(*(cell(row[place]) if isinstance(row[place], str) else row[place] for place in self._kept))
 
 
 class Below:
-    """A table of rows of one line each, and below each row others over the whole width."""
+    """A table, and below each row others over the whole width. gives: its columns that give way, and no other does."""
 
-    def __init__(self, table: Table, parts: Sequence[Sequence[Part]]) -> None:
-        self._table, self._parts = table, parts
+    def __init__(self, grid: Grid, parts: Sequence[Sequence[Part]], *, gives: Sequence[str]) -> None:
+        self._grid, self._parts, self._gives = grid, parts, gives
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for place, row in enumerate(console.render_lines(self._table, options, pad=False)):
-            yield from row
-            yield Segment.line()
-            if 0 < place <= len(self._parts):
-                yield from (Padding(part, (0, 0, 0, 2)) for part in self._parts[place - 1])
+        head, *rows = self._grid.one_by_one(options.max_width, self._gives)
+        for table, below in zip((head, *rows), ((), *self._parts), strict=True):
+            for row in console.render_lines(table, options, pad=False):
+                yield from row
+                yield Segment.line()
+            yield from (Padding(part, (0, 0, 0, 2)) for part in below)
 
 
 def facts(*pairs: tuple[str, Part]) -> Table:
@@ -230,11 +259,15 @@ def whose(groups: Sequence[Sequence[str]]) -> str:
 
 
 def _is_empty(part: Part) -> bool:
-    return not (part if isinstance(part, str) else part.text if isinstance(part, Cut) else part.plain)
+    return not _text(part)
 
 
 def _width(part: Part) -> int:
-    return cell_len(part if isinstance(part, str) else part.text if isinstance(part, Cut) else part.plain)
+    return cell_len(_text(part))
+
+
+def _text(part: Part) -> str:
+    return part if isinstance(part, str) else part.plain if isinstance(part, Text) else part.text
 
 
 def _console(file: IO[str], is_colored: bool) -> Console:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
+from remit.authority.called import evidence_name, id_name, whole_name
 from remit.engine.people.asks import Standing, standing
 from remit.engine.runs.rehearsal import Compatibility
 from remit.errors.called import all_called, called
-from remit.faces.cli.inert import Cut, cell, line, whole
-from remit.faces.cli.say import Grid, Shown, facts, stack, status_of, time_of, whose
+from remit.faces.cli.inert import Cut, Quoted, cell, line, name_cell, whole
+from remit.faces.cli.say import Below, Grid, Shown, facts, stack, status_of, time_of, whose
 from remit.faces.documents import status_name, words_of
 from remit.faces.explain import Explanation
 from remit.faces.spoken import evidence_of
@@ -43,13 +44,16 @@ def runs(rows: list[RunRow], limit: int, status: str | None, there: There) -> Sh
     note = cell(there.told(_NOTES[about]), "dim") if about in _NOTES else None
     if not rows:
         return stack(cell("No runs."), note)
-    grid = Grid("run", "status", "why", "flow", "opened", "by", fold="run")
+    grid = Grid("run", "status", "why", "flow", "opened", "by", fold="run", folds=("by",))
+    below = [[Quoted([whole_name(row.run)])] if id_name(row.run) != row.run else [] for row in rows]
     for row in rows:
-        grid.row(row.run, status_of(status_name(row)), row.code, row.flow, time_of(row.opened_at), row.by)
+        run, by = name_cell(id_name(row.run)), name_cell(id_name(row.by))
+        grid.row(run, status_of(status_name(row)), row.code, row.flow, time_of(row.opened_at), by)
+    table = Below(grid, below, gives=("run", "flow", "by"))
     if len(rows) < limit:
-        return stack(grid.made(), note)
+        return stack(table, note)
     shown = "1 is shown" if limit == 1 else f"{limit:,} are shown"
-    return stack(Group(grid.made(), cell(f"{shown}; older ones with `--before {rows[-1].run_key}`.")), note)
+    return stack(Group(table, cell(f"{shown}; older ones with `--before {rows[-1].run_key}`.")), note)
 
 
 def finished(view: RunView) -> Shown:
@@ -61,8 +65,9 @@ def one_run(found: Explanation, view: RunView, calls: list[Line], *, is_raw: boo
     """What is known of a run. is_raw: values are whole, each on a line of its own, so that they can be copied."""
     row = found.row
     last = "value" if view.status == "completed" else "reason"
+    is_told_of = view.status in ENDED and last == "reason"
     told = facts(
-        ("run", row.run),
+        ("run", id_name(row.run)),
         ("status", status_of(status_name(row))),
         ("why", row.code),
         ("flow", f"{row.flow}, contract {view.opened.contract.version}"),
@@ -73,15 +78,15 @@ def one_run(found: Explanation, view: RunView, calls: list[Line], *, is_raw: boo
         ("entries", f"{row.seq}, the last {row.head.hex()[:16]}…"),
         ("input", "" if is_raw else Cut("", view.input)),
         (last, "" if is_raw else _last_value(view)),
-        ("done before", all_called(view.boundary.happened) if view.status in ENDED and last == "reason" else ""),
+        ("done before", all_called(view.boundary.happened) if is_told_of else ""),
     )
     if is_raw:
-        values = [("input", view.input), *((f"{call.name} ({call.kind})", call.value) for call in calls)]
+        values = [("input", view.input), *((f"{called(call.name)} ({call.kind})", call.value) for call in calls)]
         values += [(last, view.last_value)] if view.last_value is not None else []
         return [told, *(part for name, value in values for part in (cell(""), cell(name, "bold"), cell(whole(value))))]
-    grid = Grid("seq", "call", "recorded", "value")
+    grid = Grid("seq", "call", "recorded", "value", folds=("call",))
     for call in calls:
-        grid.row(str(call.seq), call.name, call.kind, Cut("", call.value))
+        grid.row(str(call.seq), name_cell(called(call.name)), call.kind, Cut("", call.value))
     return [stack(told, grid.made() if calls else None, _boundary(view, found.now))]
 
 
@@ -92,31 +97,32 @@ def ask_state(state: Standing) -> Text:
 
 def _boundary(view: RunView, now: int) -> Shown | None:
     """What the run asked of people and of the outside, and how that stands."""
-    grid = Grid("call", "kind", "stands", "what", fold="what")
+    grid = Grid("call", "kind", "stands", "what", fold="what", folds=("call",))
     for effect in view.boundary.effects.values():
         calls = f", {effect.calls} calls" if effect.calls > 1 else ""
         what = f"intended {time_of(effect.at)}{calls}"
         for told in view.boundary.resolved.get(effect.intention, ()):
-            what += f"; {told.by} knows what became of it: {evidence_of(told.value)}"
-        grid.row(effect.name, "effect", cell(effect.state, EFFECT_STYLES[effect.state]), what)
+            what += f"; {id_name(told.by)} knows what became of it: {evidence_of(told.value)}"
+        grid.row(name_cell(called(effect.name)), "effect", cell(effect.state, EFFECT_STYLES[effect.state]), what)
     for ask in view.boundary.asks.values():
         roles = whose(ask.asked.bound.roles)
-        answer = f"; {ask.decided.by} said {ask.decided.fact.choice}" if ask.decided is not None else ""
+        answer = f"; {id_name(ask.decided.by)} said {ask.decided.fact.choice}" if ask.decided is not None else ""
         if ask.decided is not None and (reason := words_of(ask.decided.reason)):
             answer += f": {reason}"
         void = f"; {', '.join(ask.voided)}" if ask.voided else ""
         what = f"{ask.asked.ask} asks {roles} until {time_of(ask.asked.until)}{answer}{void}"
-        grid.row(ask.asked.call, "question", ask_state(standing(view, ask, now)), what)
+        grid.row(name_cell(called(ask.asked.call)), "question", ask_state(standing(view, ask, now)), what)
     for one in view.boundary.evidence.values():
-        grid.row(one.call, "evidence", "", f"{one.name}, as stated fresh until {time_of(one.fact.until)}")
-    keys = [cell(f"  {effect.intended.key}  {effect.name}") for effect in view.boundary.effects.values()]
+        what = f"{evidence_name(one.name)}, as stated fresh until {time_of(one.fact.until)}"
+        grid.row(name_cell(called(one.call)), "evidence", "", what)
+    keys = [cell(f"  {effect.intended.key}  {called(effect.name)}") for effect in view.boundary.effects.values()]
     known = Group(cell("By these keys the outside knows them:", "bold"), *keys) if keys else None
     return stack(grid.made(), known) if grid.is_filled else None
 
 
 def executor(view: RunView) -> str:
     opened = view.opened
-    return f"{opened.by} for {opened.behalf}" if opened.behalf else opened.by
+    return f"{id_name(opened.by)} for {id_name(opened.behalf)}" if opened.behalf else id_name(opened.by)
 
 
 def _last_value(view: RunView) -> Cut | str:
@@ -127,10 +133,9 @@ def _last_value(view: RunView) -> Cut | str:
 def compatibility(found: Compatibility) -> Shown:
     style = "bold red" if found.fit == "incompatible" else "bold green"
     told = line(
-        cell(found.fit, style),
-        f" at {called(found.call)}: " if found.call else ": ",
-        f"{found.reason}.".replace("..", "."),
-    )
+        cell(found.fit, style), f" at {called(found.call)}" if found.call else "",
+        ": ", f"{found.reason}.".replace("..", "."),
+    )  # fmt: skip
     sides = facts(
         ("recorded, no longer asked for", all_called(found.recorded)),
         ("asked for, not recorded", all_called(found.asked)),

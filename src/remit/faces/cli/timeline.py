@@ -5,7 +5,9 @@ from __future__ import annotations
 from rich.console import Group
 from rich.text import Text
 
-from remit.faces.cli.inert import Cut, cell
+from remit.authority.called import id_name
+from remit.errors.called import called
+from remit.faces.cli.inert import Cut, cell, name_cell
 from remit.faces.cli.said import SAID
 from remit.faces.cli.say import Grid, Shown, hour_of, span, stack, time_of
 from remit.faces.cli.show import executor
@@ -20,7 +22,7 @@ _WHOLE = (*POSTED, "PolicySet", "RunEnded")
 
 def timeline(told: Explanation) -> Shown:
     """Every entry, the run's own lane first; then the pins, and what is wrong where something is."""
-    grid = Grid("seq", "at (UTC)", "+", "entry", "call", "what")
+    grid = Grid("seq", "at (UTC)", "+", "entry", "call", "what", folds=("call",))
     before, day = 0, ""
     for one in told.timeline.lines:
         after = span(one.at - before) if before and one.at >= before else ""
@@ -29,7 +31,8 @@ def timeline(told: Explanation) -> Shown:
         if one.at and day != (day := time_of(one.at)[:10]):
             grid.row("", cell(day, "dim"), "", "", "", "")
         seq = cell(f"{'' if one.lane == 'main' else 'post '}{one.seq}", style)
-        grid.row(seq, hour_of(one.at), cell(after, "dim"), cell(one.kind, style), one.name, _what(one, style))
+        call = name_cell(called(one.name)) if one.name else ""
+        grid.row(seq, hour_of(one.at), cell(after, "dim"), cell(one.kind, style), call, _what(one, style))
     return stack(grid.made(), pins(told), _problem(told))
 
 
@@ -77,7 +80,7 @@ def _who_now(told: Explanation, *principals: str | None) -> str:
     if told.authority is None:
         return "not looked up"
     known = [told.authority.who(principal) for principal in principals if principal is not None]
-    return "; ".join(f"{who.principal}: {_holds(who)}" for who in known)
+    return "; ".join(f"{id_name(who.principal)}: {_holds(who)}" for who in known)
 
 
 def _holds(who: Who) -> str:
