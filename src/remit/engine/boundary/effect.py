@@ -95,7 +95,7 @@ async def seen_through(turn: Turn, wish: Wish, go: Go) -> Any:
             await turn.attempt.delivery.turn(wish.name)
         return task.result()
     except asyncio.CancelledError:
-        if task.cancelled() and not turn.attempt.is_open:
+        if task.cancelled() and (not turn.attempt.is_open or turn.attempt.over_by == "raised"):
             raise AttemptClosed from None  # it was not the flow that gave it up
         if not task.done() and not turn.attempt.is_outside(wish):
             task.cancel()

@@ -13,6 +13,7 @@ does not end the run: it waits for repair, and only the calls that failed run ag
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -33,10 +34,10 @@ from remit.engine.runs.watch import has_written_last, is_parked, until_free
 from remit.engine.turn.answers import denial_of
 from remit.engine.turn.attempt import Attempt
 from remit.engine.turn.brought import within_flow
-from remit.engine.turn.closing import MISFITS, is_closing
+from remit.engine.turn.closing import MISFITS, AttemptClosed, is_closing
 from remit.engine.turn.exits import is_failure
 from remit.engine.turn.halt import Again
-from remit.engine.turn.left import close_passed_over
+from remit.engine.turn.left import close_passed_over, let_come
 from remit.engine.turn.posts import notice
 from remit.engine.turn.turn import Turn
 from remit.errors import (
@@ -153,13 +154,18 @@ async def _run_flow(turn: Turn, flow: Flow[Any], stop: Stop) -> Outcome | Again:
             result = await call_flow(flow, Run(turn), given)
         attempt.check_open()
         attempt.unbegun.check_none(attempt.run_id, attempt.replay.left)
-        if attempt.replay.left:
-            attempt.disagree(attempt.replay.left, ())
+        await let_come(attempt, "returned")
+        if attempt.replay.unasked:
+            attempt.disagree(attempt.replay.unasked, ())
         data, twin = flow.result_codec.write(result, where=f"flow {flow.name!r}")
     except BaseException as exc:
+        is_over = is_closing(exc) or not attempt.is_open
+        if not is_over and (is_failure(exc) or isinstance(exc, asyncio.CancelledError)):
+            with suppress(AttemptClosed):
+                await let_come(attempt, "raised")
         if stop.was_called and attempt.closed_by is None:
             raise asyncio.CancelledError from exc  # the run is given back as it is
-        if is_closing(exc) or not attempt.is_open or close_passed_over(attempt, exc):
+        if is_over or attempt.closed_by is not None or (attempt.is_open and close_passed_over(attempt, exc)):
             return await _halted(turn, exc)
         if (no := denial_of(exc)) is not None:
             return await deny(turn, no)

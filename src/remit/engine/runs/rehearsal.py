@@ -32,7 +32,7 @@ from remit.engine.turn.closing import AttemptClosed, is_closing
 from remit.engine.turn.due import check_heard, until_due
 from remit.engine.turn.exits import is_failure
 from remit.engine.turn.halt import Again, Halt, Parked
-from remit.engine.turn.left import close_passed_over
+from remit.engine.turn.left import close_passed_over, let_come, recorded_in
 from remit.engine.turn.step import text_of, type_name
 from remit.engine.turn.turn import Turn
 from remit.engine.turn.wish import Wish
@@ -209,12 +209,17 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
     try:
         given = flow.read_input(view.input, run_id)
         await call_flow(flow, Run(turn), given)
+        await let_come(attempt, "returned")
     except BaseException as exc:
         if not is_failure(exc) and not is_closing(exc):
             raise
-        if attempt.is_open and not is_closing(exc) and not close_passed_over(attempt, exc):
-            return _left_by(flow, view, exc)
-    left = attempt.replay.left or tuple(sorted(attempt.unasked))
+        is_over = is_closing(exc) or not attempt.is_open
+        if not is_over:
+            with suppress(AttemptClosed):
+                await let_come(attempt, "raised")
+        if not is_over and attempt.is_open and not close_passed_over(attempt, exc):
+            return _left_by(turn, flow, exc)
+    left = attempt.replay.unasked or tuple(sorted(attempt.unasked))
     if left and attempt.is_open:
         with suppress(AttemptClosed):
             attempt.disagree(left, ())
@@ -231,12 +236,15 @@ async def _fit(turn: Turn, flow: Flow[Any], view: RunView) -> Compatibility | Re
     return _compatible(flow, view, "", f"every call is recorded; it would end{then}")
 
 
-def _left_by(flow: Flow[Any], view: RunView, exc: BaseException) -> Compatibility | RemitError:
+def _left_by(turn: Turn, flow: Flow[Any], exc: BaseException) -> Compatibility | RemitError:
     """What a turn makes of what leaves the flow."""
+    view, failed = turn.attempt.view, recorded_in(turn.attempt, exc)
     if (no := denial_of(exc)) is not None:
         return _compatible(flow, view, no.call, f"{called(no.call)} is denied as it is recorded")
     if isinstance(exc, StepError):
         return _compatible(flow, view, exc.name, f"{called(exc.name)} fails as it is recorded")
+    if failed:
+        return _compatible(flow, view, failed[0], f"{all_called(failed)} fail as is recorded")
     if isinstance(exc, RemitError):
         return exc
     return StepError(run=view.identity.run, name=flow.name, error_type=type_name(exc), detail=text_of(exc))

@@ -19,13 +19,13 @@ from remit.engine.process.hours import Hours
 from remit.engine.process.lease import Lease
 from remit.engine.process.liveness import ProcessLock
 from remit.engine.process.taking import Taken
-from remit.engine.turn.apart import calling_task
 from remit.engine.turn.closing import MISFITS, AttemptClosed
 from remit.engine.turn.delivery import Delivery
 from remit.engine.turn.due import check_heard, until_due, until_seen, until_told
 from remit.engine.turn.exits import note_handlers
 from remit.engine.turn.halt import Ended, Halt, Parked
-from remit.engine.turn.parking import STILL_SECONDS, Parking
+from remit.engine.turn.late import Over, check_may_still_begin, pause, stop_idle
+from remit.engine.turn.parking import Parking
 from remit.engine.turn.race import check_not_lost, come_to, has_lost, is_racing, unless_lost
 from remit.engine.turn.replay import Replay
 from remit.engine.turn.rest import Rest
@@ -63,6 +63,7 @@ class Attempt:
         "lease",
         "let_go",
         "lock",
+        "over_by",
         "parking",
         "post_head",
         "post_seq",
@@ -99,6 +100,7 @@ class Attempt:
         self.post_seq, self.post_head = view.post_seq, taken.row.post_head  # up to where lane post was read
         self.closed_by: BaseException | None = None
         self.halted: Halt | None = None
+        self.over_by: Over = ""  # how its flow came to its end
         self.times_too_late = 0  # calls that came after that
         self.settles_for: Ended | None = None  # how the run ends once its doubts are settled; None while it goes on
         self.unasked = view.boundary.unfinished  # calls that the flow has to come to again, by when they began
@@ -132,9 +134,7 @@ class Attempt:
         is_beside = self.rest.is_several or self.parking.open > 1 or not self.replay.is_whole()
         self.rest.calls[name] = self.rest.stand_beside() if is_beside else None
         if not self.is_open:
-            # A flow that swallows even this comes again, maybe for ever: others of this loop have their turn.
-            self.times_too_late += 1
-            await asyncio.sleep(0.0 if self.times_too_late < _LATE_MANY else STILL_SECONDS)
+            await pause(self)
         self.check_open()
         if not self.view.fits(name, kind):
             self.disagree((name,), (f"{name} as {kind}",))
@@ -145,12 +145,15 @@ class Attempt:
                 if is_racing():
                     await unless_lost()
                     self.check_open()
+                if self.over_by:
+                    await check_may_still_begin(self, name)
                 return None
             check_not_lost()  # at once: a loser that waited here would hold up the race that waits for it
         recorded = await self.replay.take(name)
         if recorded is None:
             self.check_open()
             check_not_lost()
+            await check_may_still_begin(self, name)
         return recorded
 
     def see_to(self, name: str, begin: Callable[[EffectView], None]) -> None:
@@ -169,6 +172,8 @@ class Attempt:
 
     async def check_may_begin(self, name: str) -> None:
         """Raises AttemptClosed where this turn only settles what is in doubt and the call is something else."""
+        if self.over_by:
+            await check_may_still_begin(self, name)
         effect = self.boundary.effects.get(name)
         if self.settles_for is not None and (effect is None or effect.settled is not None):
             await until_seen(self)
@@ -381,11 +386,7 @@ class Attempt:
             self.when_over()
         self.replay.stop(AttemptClosed())
         self.parking.stop()
-        for task, wish in self.in_flight.items():
-            # Nothing of it is outside, or nothing can be written of it; and whoever it asks may never answer.
-            is_idle = not self.is_outside(wish) if self.closed_by is None else not wish.is_committed
-            if is_idle and task is not calling_task():
-                task.cancel()
+        stop_idle(self)
 
     def _refuse(self, recorded: tuple[str, ...], asked: tuple[str, ...]) -> None:
         unheard = unheard_of(self.view, recorded)
@@ -394,5 +395,4 @@ class Attempt:
         self.close(self.misfit(recorded, asked))
 
 
-_LATE_MANY = 100
 _OVER = Parked("repair", "attempt.ended", "The attempt had ended when this call came; nothing was written.")

@@ -15,7 +15,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from remit.engine.turn import replay
+from remit.engine.turn.closing import AttemptClosed
 from remit.engine.turn.halt import Again
+from remit.engine.turn.late import may_still_begin
 from remit.engine.turn.parking import HOPS, STILL_SECONDS
 from remit.engine.turn.unheard import parked_unheard, unheard_answers, unheard_of
 from remit.engine.turn.wish import Wish
@@ -59,7 +61,12 @@ async def until_told(attempt: Attempt) -> None:
 
 
 def check_heard(attempt: Attempt, then: str) -> None:
-    """Raises AttemptClosed where the flow goes on to something new outside, and did not hear what it gave up."""
+    """Raises AttemptClosed where the flow goes on to something new outside, and did not hear what it gave up.
+
+    Also where it does not go on at all any more, and branches that it left behind do.
+    """
+    if attempt.over_by and not may_still_begin(attempt, then):
+        raise AttemptClosed
     if attempt.let_go:
         # The flow gave up a call that is under way outside. Before anything new begins out there, what became of it
         # is awaited; the next turn finds it recorded and goes another way.

@@ -121,13 +121,17 @@ class Replay:
         return tuple(name for name in self._left if name not in self._optional)
 
     @property
-    def is_waited_for(self) -> bool:
-        """Whether calls of the flow wait here; where it is over, of branches that it left behind."""
-        return bool(self._asked or self._waiting)
+    def unasked(self) -> tuple[str, ...]:
+        """Of these, names of those that no call of the flow waits for."""
+        return tuple(name for name in self.left if name not in self._asked)
 
-    def is_asked_for(self, name: str) -> bool:
-        """Whether the flow came to this call, which waits for its turn."""
-        return name in self._asked
+    @property
+    def moving(self) -> int:
+        """How much of what is recorded the flow may still be given, or is on its way with; 0 once that is over."""
+        if self.is_over:
+            return 0
+        waiting = self._asked if self.unasked else self._left  # what is asked for by nobody holds up the new
+        return len(waiting) + (not self._rest.is_over or not self.unasked)
 
     async def take(self, name: str) -> Recorded | None:
         """What is recorded for this call, in its turn; None, once it may begin, where nothing is."""
