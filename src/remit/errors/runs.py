@@ -11,6 +11,10 @@ _CAUGHT = (
     "It was caught before: bring back the code that did, and make the recorded calls there and nowhere else "
     "(`remit check RUN MODULE:FLOW` lists them)"
 )
+_BEHIND = (
+    "But {} failed before them and is called once more when they are there: where they were made in its stead, as by a "
+    "branch that saw its failure, bring them back without a call of it (`remit effects RUN` tells what was done)."
+)
 _STAYS = "What this one did stays done (`remit effects RUN`)."
 FIND_OUT = "First find out outside what was done since the backup: a run would do it again"  # wherever one is restored
 
@@ -94,6 +98,7 @@ class DefinitionIncompatible(RemitError):
     asked: names that the flow asked for and the journal does not have.
     done: effects of the run that happened or may have, which a new run would do again.
     begun: calls that an earlier turn came to and that are not over: they failed, wait for somebody, or are in doubt.
+    failed: calls that failed before what is recorded was called, and that run again.
     behind: calls whose recorded failure or no leaves the flow, where an earlier turn went on to what is recorded.
     is_beside: whether calls stood side by side, where some may hold what the others need.
     is_given_else: whether what is recorded was called with other arguments than it is now.
@@ -113,6 +118,7 @@ class DefinitionIncompatible(RemitError):
         *,
         done: Names = (),
         begun: Names = (),
+        failed: Names = (),
         behind: Names = (),
         is_beside: bool = False,
         is_given_else: bool = False,
@@ -122,6 +128,8 @@ class DefinitionIncompatible(RemitError):
         again = done_anew(done)
         new = f"the flow asks for {_listed(asked)}" if asked else "the flow ended without them"
         hint = f"{_BACK}. {again}" if done else self.hint
+        if failed:
+            hint = f"{_BACK}. {_BEHIND.format(_listed(failed))} {again or cancel_first('RUN')}"
         if begun or (is_beside and asked):
             held = f"{_listed(begun)} was begun before, is not over" if begun else f"{_listed(asked)} waits"
             hint += (

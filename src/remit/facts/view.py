@@ -6,7 +6,7 @@ run *is* comes from here, after its journal verified.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -88,6 +88,7 @@ class RunView:
     calls: dict[str, Recorded] = field(default_factory=dict)  # by name, in the order of completion
     parked: RunParked | None = None  # why it waits; None while it does not
     again: tuple[str, ...] = ()  # calls that failed and run again
+    forgotten: dict[str, int] = field(default_factory=dict)  # those that did not yet, by when they failed
     ended: RunEnded | None = None
     boundary: Boundary = field(default_factory=Boundary)
     reach: Reach = field(default_factory=Reach)  # as it was when the journal was read
@@ -104,6 +105,12 @@ class RunView:
             self.dead.setdefault(worker, Death(at, fact.host, fact.up))
         if fact.dead:
             self.keep_at_work(lambda worker: worker not in fact.dead)
+
+    def forgotten_before(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Calls that run again and failed before any of these was recorded or began: it may have come behind them."""
+        unfinished = self.boundary.unfinished
+        seqs = [self.calls[name].seq if name in self.calls else unfinished.get(name, 0) for name in names]
+        return tuple(name for name, seq in self.forgotten.items() if seq < max(seqs, default=0))
 
     def keep_at_work(self, may_be: Callable[[str], bool]) -> None:
         """Forget of each call which workers are at it no more. One that is settled is nobody's."""
@@ -245,6 +252,7 @@ def _complete(view: RunView, entry: Read, fact: Completion) -> None:
     if isinstance(fact, RaceWon) and not 0 <= fact.winner < len(fact.sides):
         raise _illegal(view, entry, "a race that was won by none of its sides")
     begun = view.boundary.effects[name].begun if isinstance(fact, EffectSettled) else 0
+    view.forgotten.pop(name, None)
     view.calls[name] = Recorded(name, header.seq, fact, entry.value, begun, entry.salt)
 
 
@@ -255,6 +263,7 @@ def _intend(view: RunView, name: str) -> None:
     """
     if name in view.calls and view.calls[name].may_run_again:
         del view.calls[name]
+    view.forgotten.pop(name, None)
     worker, is_again = view.workers[view.epoch], len(view.boundary.effects[name].attempts) > 1
     before = view.at_work.get(name, ()) if is_again else ()
     view.at_work[name] = [*(each for each in before if not is_of_one_process(each, worker)), worker]
@@ -272,6 +281,7 @@ def _park(view: RunView, entry: Read, fact: RunParked) -> None:
         call = view.calls.pop(name, None)
         if call is None or not call.may_run_again:
             raise _illegal(view, entry, f"{name!r} is to run again and did not fail")
+        view.forgotten[name] = call.seq
 
 
 def is_of_one_process(worker: str, other: str) -> bool:

@@ -353,7 +353,8 @@ class Attempt:
         """What is said where code and journal disagree."""
         begun = tuple(name for name in asked if name in self.view.again or self.boundary.has(name))
         done, is_beside = self.boundary.may_have_happened, self.rest.is_several
-        return DefinitionIncompatible(recorded, asked, done=done, begun=begun, is_beside=is_beside)
+        failed = self.view.forgotten_before(recorded)
+        return DefinitionIncompatible(recorded, asked, done=done, begun=begun, failed=failed, is_beside=is_beside)
 
     def reopen_to_end(self) -> None:
         """The flow does not fit the journal: what it left riding is dropped, and one last entry may be written."""
