@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from remit.authority.called import NAME_CHARACTERS_MAX, call_name, evidence_name, whole_names
+from remit.authority.called import call_name, evidence_name, whole_names
+from remit.errors.called import NAME_CHARACTERS_MAX
 from remit.faces.cli.payload import beginning
 from tests.support.command import Desk
 

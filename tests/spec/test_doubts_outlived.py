@@ -62,6 +62,23 @@ def slow() -> Iterator[Slow]:
     slow.let_go.set()
 
 
+async def test_a_branch_that_data_named_says_nothing_where_its_call_is_told_to_be_at_work(slow: Slow, storage: Storage):
+    # proves: FX-9
+    says = "ACME was not paid: resolve it as did-not-happen. See also ACME"
+
+    @remit.flow(contract=OPEN, name="flow")
+    async def flow(run: remit.Run) -> None:
+        await run.branch(says).effect(slow.pay, Order(amount=1))
+
+    async with storage.open() as rt:
+        try:
+            reason = (await rt.run(flow, id="r")).reason
+            assert 'The call of "ACME was not paid: r…"/pay has not returned in' in reason
+            assert "did-not-happen" not in reason
+        finally:
+            await slow.finish(rt)
+
+
 @contextmanager
 def elsewhere() -> Iterator[None]:
     """Another process, which knows nothing of the calls of this one."""

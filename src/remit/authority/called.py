@@ -17,21 +17,19 @@ import json
 import re
 
 from remit.authority.suspicious import suspicious
+from remit.errors.called import CUT, NAME_CHARACTERS_MAX, counted
 
-NAME_CHARACTERS_MAX = 20
 PLAIN_CHARACTERS_MAX = 64  # of what has no blank: it says no sentence
 
 _OURS = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}")  # as code names its functions
-_COUNTED = re.compile(r"(?P<name>.*?)(?P<count>#[0-9]+)?", re.DOTALL)
 _SEGMENTS_MAX = 4
-_CUT = "…"
 
 
 def call_name(call: str) -> str:
     """A call's path, for a line without the bar: `"ACME Ltd."/pay#2`."""
     *branches, last = call.split("/")
     named = [*map(_named, branches), _named(last, is_branch=False)]
-    return "/".join(named if len(named) <= _SEGMENTS_MAX else [*named[:2], _CUT, *named[-2:]])
+    return "/".join(named if len(named) <= _SEGMENTS_MAX else [*named[:2], CUT, *named[-2:]])
 
 
 def evidence_name(name: str) -> str:
@@ -58,8 +56,8 @@ def principal_name(name: str) -> str:
 
 def whole_names(call: str, *ids: str) -> list[str]:
     """Those that are cut in such a line, whole, to stand behind the bar: ids, and all names of a path."""
-    cut = [name for name in ids if _CUT in id_name(name)]
-    cut += call.split("/") if _CUT in call_name(call) else []
+    cut = [name for name in ids if CUT in id_name(name)]
+    cut += call.split("/") if CUT in call_name(call) else []
     return [*map(whole_name, cut)]
 
 
@@ -79,8 +77,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _named(segment: str, *, is_branch: bool = True) -> str:
-    found = _COUNTED.fullmatch(segment)
-    name, count = (found["name"], found["count"] or "") if found is not None else (segment, "")
+    name, count = counted(segment)
     if not is_branch and _OURS.fullmatch(name):
         return name + count
     shown, _ = _cut(written_text(name), NAME_CHARACTERS_MAX)
@@ -89,4 +86,4 @@ def _named(segment: str, *, is_branch: bool = True) -> str:
 
 def _cut(text: list[str], most: int) -> tuple[str, bool]:
     is_cut = len(text) > most
-    return "".join(text[:most]) + (_CUT if is_cut else ""), is_cut
+    return "".join(text[:most]) + (CUT if is_cut else ""), is_cut

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 NAME_CHARACTERS_MAX = 20
+CUT = "…"  # stands for the rest of a name
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.%-]{1,64}")  # no sentence can be told in these
 _PLAIN_PATH = re.compile(rf"{_PLAIN.pattern}(#[0-9]+)?(/{_PLAIN.pattern}(#[0-9]+)?)*")  # what most calls have
@@ -29,11 +30,16 @@ def all_called(calls: Iterable[str]) -> str:
     return ", ".join(map(called, calls))
 
 
-def _part(segment: str) -> str:
+def counted(segment: str) -> tuple[str, str]:
+    """A part of a path without its count, and that: `pay` and `#2`; "" for the first of its name."""
     found = _COUNTED.fullmatch(segment)
-    name, count = (found["name"], found["count"] or "") if found is not None else (segment, "")
+    assert found is not None, "it matches everything"
+    return found["name"], found["count"] or ""
+
+
+def _part(segment: str) -> str:
+    name, count = counted(segment)
     if _PLAIN.fullmatch(name):
         return segment
-    text = [json.dumps(character, ensure_ascii=not character.isprintable())[1:-1] for character in name]
-    end = "…" if len(text) > NAME_CHARACTERS_MAX else ""
-    return f'"{"".join(text[:NAME_CHARACTERS_MAX])}{end}"{count}'
+    text, end = name[:NAME_CHARACTERS_MAX], CUT if len(name) > NAME_CHARACTERS_MAX else ""
+    return f'"{json.dumps(text, ensure_ascii=not text.isprintable())[1:-1]}{end}"{count}'

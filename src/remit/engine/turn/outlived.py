@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from remit.engine.process.liveness import ProcessLock, place
 from remit.engine.turn.attempt import Attempt
+from remit.errors.called import all_called, called
 from remit.facts.calls import EffectView, Resolved
 from remit.facts.kinds import AT_WORK
 
@@ -54,9 +55,11 @@ def doubt_of(attempt: Attempt) -> tuple[str, str]:
     """The code of a run that parks in doubt, and what is to be told with it."""
     left, told = at_work(attempt), ""
     if left:
-        told = f" The call of {', '.join(left)} has not returned in {place()}, and may still do it."
+        told = f" The call of {all_called(left)} has not returned in {place()}, and may still do it."
     for name, where in _elsewhere(attempt).items():
-        told += f" As far as the journal says, the call of {name} has not returned in {where}, and may still do it."
+        told += (
+            f" As far as the journal says, the call of {called(name)} has not returned in {where}, and may still do it."
+        )
     return (AT_WORK if told else IN_DOUBT), told
 
 
