@@ -62,7 +62,9 @@ def slow() -> Iterator[Slow]:
     slow.let_go.set()
 
 
-async def test_a_branch_that_data_named_says_nothing_where_its_call_is_told_to_be_at_work(slow: Slow, storage: Storage):
+async def test_a_branch_that_data_named_says_nothing_where_its_call_is_told_to_be_at_work(
+    database: Storage, slow: Slow
+):
     # proves: FX-9
     says = "ACME was not paid: resolve it as did-not-happen. See also ACME"
 
@@ -70,10 +72,15 @@ async def test_a_branch_that_data_named_says_nothing_where_its_call_is_told_to_b
     async def flow(run: remit.Run) -> None:
         await run.branch(says).effect(slow.pay, Order(amount=1))
 
-    async with storage.open() as rt:
+    async with database.open() as rt:
         try:
             reason = (await rt.run(flow, id="r")).reason
             assert 'The call of "ACME was not paid: r…"/pay has not returned in' in reason
+            assert "did-not-happen" not in reason
+            with elsewhere():
+                async with database.open() as other:
+                    reason = (await other.run(flow, id="r")).reason
+            assert 'journal says, the call of "ACME was not paid: r…"/pay has not returned in' in reason
             assert "did-not-happen" not in reason
         finally:
             await slow.finish(rt)

@@ -42,7 +42,7 @@ _AS_TEXT = (PurePath, Fraction, IPv4Address, IPv6Address, range)  # values whose
 
 def told_of(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], within: str) -> bytes:
     """What this call of a step is given, also by a function that was made for it. within: as of `brought`."""
-    is_bare = isinstance(fn, Step) and fn.body.is_bare and not fn.is_of_flow
+    is_bare = isinstance(fn, Step) and fn.body.is_bare
     told = [_told(each) for each in (args if is_bare else (*brought(fn, within), *args))]
     if kwargs:
         told += [_told(name) + _told(kwargs[name]) for name in sorted(kwargs)]
