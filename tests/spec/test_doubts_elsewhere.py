@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 
@@ -22,6 +23,7 @@ from remit.faces.next_step import next_step
 from remit.facts.kinds import DoubtResolved
 from tests.spec.conftest import Storage
 from tests.spec.test_doubts_outlived import ANN, Slow, elsewhere, of_here, say_elsewhere
+from tests.support.clock import MovedClock
 from tests.support.office import DORA, ROOT
 from tests.support.till import Order, Receipt, Till, find_out, kinds_of, paying
 
@@ -37,7 +39,7 @@ def slow() -> Iterator[Slow]:
     slow.let_go.set()
 
 
-async def say_past_the_desk(storage: Storage) -> None:
+async def say_past_the_desk(storage: Storage, *, clock: MovedClock | None = None) -> None:
     """Somebody's word that it did not happen is in the run, who was not held to what the journal says of the call."""
 
     def written(found: Found) -> Letter:
@@ -46,7 +48,7 @@ async def say_past_the_desk(storage: Storage) -> None:
         return Letter(fact, b'{"evidence":"none","outcome":null}')
 
     with elsewhere():
-        async with storage.open() as other:
+        async with storage.open(clock=clock) as other:
             await other.grant(ANN, "clerk", by=ROOT)
             await post(other._ready(), "r", by=ANN, write=written, is_fenced=True)
 
@@ -70,6 +72,23 @@ async def test_a_word_from_past_the_desk_counts_in_no_process_when_the_call_came
         assert (await rt.run(slow.flow, id="r")).code == "effect.told_early"
         for _ in range(2):
             assert (await run_elsewhere(database, slow.flow)).code == "effect.told_early"
+    assert slow.till.times == [1]
+
+
+async def test_a_word_from_past_a_desk_whose_clock_is_ahead_counts_in_no_process_when_the_call_came_back(
+    database: Storage, slow: Slow
+):  # proves: FX-9, GATE-1
+    clock, ahead = MovedClock(), MovedClock()
+    async with database.open(clock=clock) as rt:
+        await rt.run(slow.flow, id="r")
+        ahead.move(timedelta(minutes=4))
+        await say_past_the_desk(database, clock=ahead)
+        await slow.finish(rt)
+        assert (await rt.run(slow.flow, id="r")).status == "in_doubt"
+        with elsewhere():
+            async with database.open(clock=clock) as other:
+                for _ in range(2):
+                    assert (await other.run(slow.flow, id="r")).code == "effect.told_early"
     assert slow.till.times == [1]
 
 

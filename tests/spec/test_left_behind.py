@@ -205,3 +205,80 @@ async def test_a_rehearsal_says_of_a_group_of_recorded_failures_what_it_says_of_
             with pytest.raises(remit.StepError):
                 await rt.run(flow, id=f"r{is_group}")
             assert (await rt.check(f"r{is_group}", flow)).fit == "compatible"
+
+
+async def test_when_a_failure_left_the_flow_nobody_waits_for_a_rule_that_does_not_answer(storage: Storage):
+    # proves: RUN-6
+    paid: list[str] = []
+    given_up: list[str] = []
+    is_asked = asyncio.Event()
+
+    async def when(order: dict[str, int]) -> bool:
+        is_asked.set()
+        await asyncio.Event().wait()
+        return False
+
+    @remit.effect
+    async def card(order: dict[str, int], *, key: str) -> str:
+        paid.append(key)
+        return "paid"
+
+    @remit.step
+    async def quote() -> None:
+        await is_asked.wait()
+        raise OSError("no answer")
+
+    async def paying(run: remit.Run) -> None:
+        try:
+            await run.effect(card, {"o": 1})
+        except asyncio.CancelledError:
+            given_up.append("card")
+            raise
+
+    asking = remit.Rule(approval=remit.Approval({"director"}, HOUR, when=when))
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"card": asking}), name="flow")
+    async def flow(run: remit.Run) -> None:
+        await asyncio.gather(run.branch("a").step(quote), paying(run.branch("b")))
+
+    async with storage.open() as rt:
+        with pytest.raises(remit.StepError):
+            await asyncio.wait_for(rt.run(flow, id="r"), 30)
+        assert (await rt.show("r")).view.status == "waiting"
+        assert (paid, given_up) == ([], []), "it was not the flow that gave it up"
+
+
+async def test_when_the_flow_returned_no_effect_begins_that_a_rule_was_still_asked_about(storage: Storage):
+    # proves: RUN-6
+    paid: list[str] = []
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    async def when(order: dict[str, int]) -> bool:
+        is_asked.set()
+        await may_answer.wait()
+        return False
+
+    @remit.effect
+    async def card(order: dict[str, int], *, key: str) -> str:
+        paid.append(key)
+        return "paid"
+
+    @remit.step
+    async def quote() -> None:
+        await is_asked.wait()
+        raise OSError("no answer")
+
+    asking = remit.Rule(approval=remit.Approval({"director"}, HOUR, when=when))
+
+    @remit.flow(contract=remit.Contract(version="1", resume="anyone", effects={"card": asking}), name="flow")
+    async def flow(run: remit.Run) -> str:
+        try:
+            await asyncio.gather(run.branch("a").step(quote), run.branch("b").effect(card, {"o": 1}))
+        except remit.StepError:
+            asyncio.get_running_loop().call_later(0.2, may_answer.set)
+            return "done"
+        return "all"
+
+    async with storage.open() as rt:
+        assert (await rt.run(flow, id="r")).value == "done"
+        assert (paid, list(await rt.effects("r"))) == ([], [])

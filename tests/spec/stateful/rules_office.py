@@ -172,7 +172,10 @@ class Office:
         asked.roles = frozenset(law.roles.get(by, {}))
 
     def check_shown(self, ask_id: str, shown: remit.Ask) -> None:
-        """A person sees what is asked, where it parts from what was asked before, and whether the policy is another."""
+        """A person sees what is asked, where it parts from what was answered last, and whether the policy is another.
+
+        Where nobody answered anything yet, it is told where it parts from what was asked last.
+        """
         asked = self.law.questions[ask_id]
         earlier = [each for each in self.law.questions.values() if (each.run, each.call) == (asked.run, asked.call)]
         at = next(at for at, each in enumerate(earlier) if each is asked)
@@ -181,7 +184,7 @@ class Office:
         if at == 0:
             assert shown.difference is None
         else:
-            before = earlier[at - 1].payload
+            before = next((each for each in reversed(earlier[:at]) if each.by), earlier[at - 1]).payload
             assert shown.difference is not None
             changed = {key for key in {*before, *asked.payload} if before.get(key) != asked.payload.get(key)}
             assert {change.place[0] for change in shown.difference.changes} == changed
